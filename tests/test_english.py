@@ -18,6 +18,7 @@ COUNTS = {
     "store": 0,
     "source": 0,
     "receiver": 0,
+    "client": 0,
     "pipeline": 0,
     "console": 0,
     "bench": 0,

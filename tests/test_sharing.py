@@ -24,6 +24,7 @@ FILES = (
 )
 
 
+@pytest.mark.long
 def test_every_share_is_run_whole_by_one_of_several_processes() -> None:
     pytest.importorskip("xdist", reason="one process runs all tests: pytest-xdist is missing")
     command = [sys.executable, "-m", "pytest", "--numprocesses", "2", "-v", *FILES]

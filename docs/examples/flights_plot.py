@@ -2,8 +2,8 @@
 
     python docs/examples/flights_plot.py DELAYS PICTURE
 
-DELAYS is the directory of Parquet files that the stream wrote. The program needs
-`pip install matplotlib`.
+DELAYS is the directory of Parquet files that the stream wrote. `make setup`
+installs what it needs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """The command as a whole: instant, lazy, and one meaning for each exit code."""
 
+import re
 import subprocess
 import sys
 
@@ -75,6 +76,26 @@ def test_a_command_shows_its_own_help_without_grpc(name: str) -> None:
     assert "Usage:" in result.stdout
 
 
+FIRST = {
+    "send": ["--stores", "--session-id", "--file", "--key", "--property", "--help"],
+    "receive": ["--stores", "--session-id", "--from", "--last", "--count", "--pattern", "--help"],
+}
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_options_that_people_use_first_come_first(name: str) -> None:
+    shown = CliRunner().invoke(main.app, [name, "--help"]).output
+    first, *groups = re.split(r"\n(?=\S[^\n]*:\n)", shown[shown.index("\nOptions:") + 1 :])
+    options = re.findall(r"^  (?:-\w, )?(--[\w-]+)", first, re.M)
+    assert options == FIRST[name]
+    assert len(groups) >= 3
+    assert all(len(re.findall(r"^  (?:-\w, )?--", group, re.M)) >= 2 for group in groups)
+    parameters = main.load(name).params
+    assert len(re.findall(r"^  (?:-\w, )?--", shown, re.M)) == 1 + sum(
+        option.param_type_name == "option" for option in parameters
+    )
+
+
 def test_every_command_refuses_a_variable_that_none_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUORATE_STORE", "127.0.0.1:7301")
     for arguments in (["store", "schema"], ["bench", "--messages", "1"], ["status"]):
@@ -90,11 +111,18 @@ def test_a_misspelt_command_is_a_usage_error_with_a_suggestion() -> None:
     assert "'status'" in suggested
 
 
-def test_a_missing_extra_is_named() -> None:
+@pytest.mark.parametrize(
+    ("module", "arguments", "extra"),
+    [
+        ("rocksdict", ["demo", "--verify", "anywhere"], "store"),
+        ("pyspark", ["stats", "--stores", "127.0.0.1:1"], "spark"),
+    ],
+)
+def test_a_missing_extra_is_named(module: str, arguments: list[str], extra: str) -> None:
     program = (
         "import sys\n"
-        "sys.modules['rocksdict'] = None\n"
-        "sys.argv = ['quorate', 'demo', '--verify', 'anywhere']\n"
+        f"sys.modules['{module}'] = None\n"
+        f"sys.argv = {['quorate', *arguments]}\n"
         "from quorate.console.main import main\n"
         "main()\n"
     )
@@ -103,8 +131,8 @@ def test_a_missing_extra_is_named() -> None:
     )
     assert result.returncode == 1
     assert result.stderr == (
-        "error: This command needs rocksdict, which is not installed. Install it: "
-        "pip install 'quorate[store]'.\n"
+        f"error: This command needs {module}, which is not installed. Run this in the "
+        f"directory of Quorate: pip install '.[{extra}]'.\n"
     )
 
 
@@ -112,3 +140,12 @@ def test_version() -> None:
     result = CliRunner().invoke(main.app, ["--version"])
     assert result.exit_code == 0
     assert result.output.startswith("quorate ")
+
+
+@pytest.mark.parametrize("text", ["0", "0x0", ""])
+@pytest.mark.parametrize("command", ["send", "receive"])
+def test_zero_and_nothing_are_no_session_ids(command: str, text: str) -> None:
+    arguments = [command, "orders", "--stores", "127.0.0.1:1", "--session-id", text]
+    result = CliRunner().invoke(main.app, arguments)
+    assert result.exit_code == 2
+    assert "session ID" in result.output

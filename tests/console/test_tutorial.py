@@ -139,9 +139,9 @@ def until(stream: IO[str] | None, words: str) -> str:
     return said
 
 
-def interrupt(process: subprocess.Popen[str]) -> None:
+def interrupt(process: subprocess.Popen[str], exit_code: int = 0) -> None:
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 0
+    assert process.wait(30) == exit_code
 
 
 class Reader:
@@ -319,6 +319,11 @@ def test_the_programs_of_the_readme(processes: Processes) -> None:
     received = until(receiving.stdout, "1000 from a store").splitlines()
     assert received[8] == "8 from a store b'customer 1' order 8"
     assert len(received) == 1001
+    interrupt(receiving, 130)
+    assert receiving.stderr is not None
+    assert receiving.stderr.read() == ""
+    status = json.loads(processes.run("quorate status -o json").stdout)
+    assert [each["acknowledged_upto"] for each in status["receivers"]] == [1000]
     interrupt(stores)
 
 
@@ -328,8 +333,8 @@ def test_the_commands_of_the_readme() -> None:
     assert commands == [
         "make demo",
         "make test",
-        "make setup && source .venv/bin/activate",
+        "make setup-core && source .venv/bin/activate",
         "quorate dev",
     ]
-    for target in ("demo", "test", "setup"):
+    for target in ("demo", "test", "setup-core"):
         assert f"\n{target}:" in makefile

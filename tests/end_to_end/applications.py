@@ -24,7 +24,6 @@ import grpc.aio
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import NotRegistered, NotYetStable, QuorateError
-from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.receiver import (
     Gap,
     Receiver,
@@ -34,6 +33,7 @@ from quorate.receiver import (
     Withdrawn,
 )
 from quorate.source import FilePublishStore, Layout, ReceiverPacing, Source, SourceOptions
+from quorate.transport.status import read_status, status_request
 from quorate.v1 import store_pb2 as v1
 from quorate.v1.store_pb2_grpc import StoreStub
 
@@ -321,7 +321,7 @@ class OperatorApplication(Application):
         self.beside(self._look(name, address))
 
     async def _look(self, name: str, address: str) -> None:
-        request = v1.StatusRequest(protocol_version=PROTOCOL_VERSION)
+        request = status_request()
         options = [
             ("grpc.initial_reconnect_backoff_ms", 50),
             ("grpc.min_reconnect_backoff_ms", 1000),
@@ -332,7 +332,7 @@ class OperatorApplication(Application):
         async with grpc.aio.insecure_channel(address, options=options) as channel:
             while True:
                 try:
-                    answer = await StoreStub(channel).Status(request, timeout=1)
+                    answer = await read_status(StoreStub(channel).Status(request, timeout=1))
                     now = _store_facts(answer)
                 except grpc.aio.AioRpcError:
                     now = {}

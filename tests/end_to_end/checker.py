@@ -47,10 +47,12 @@ class Summary:
 
 
 def stored(directory: Path, session: int) -> Content:
-    """What a stopped store has of a source."""
+    """Return the messages of a source in a stopped store; none, if it never heard of the source."""
     content: Content = {}
+    name = SourceName(TOPIC, session)
     with OfflineStore(directory) as store:
-        for batch in store.batches(SourceName(TOPIC, session)):
+        known = [source.name for source in store.sources()]
+        for batch in store.batches(name) if name in known else ():
             _must(not batch.problem, f"{directory.name} has a batch that it can not read: {batch}")
             header = check_batch(batch.frame)
             payloads = read_payloads(batch.frame, header)

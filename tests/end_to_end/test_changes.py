@@ -10,6 +10,7 @@ pytestmark = pytest.mark.processes
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 async def test_whoever_is_killed_in_the_middle_of_a_change_nothing_is_lost(world: World) -> None:
     changes = Changes(world, 0)
     await changes.begin()
@@ -26,6 +27,7 @@ async def test_whoever_is_killed_in_the_middle_of_a_change_nothing_is_lost(world
     assert summary.delivered >= 2 * summary.messages
 
 
+@pytest.mark.long
 async def test_a_stream_moves_to_other_stores_under_load(world: World) -> None:
     """Its source is killed in the middle of the change; then most of the old stores are."""
     s1, s2, _ = await world.founded("s1", "s2", "s3")
@@ -67,6 +69,7 @@ async def _until_confirmed(world: World, source: SourceProcess) -> None:
     )
 
 
+@pytest.mark.long
 async def test_a_store_that_is_gone_for_good_is_replaced_by_a_blank_one(world: World) -> None:
     s1, _, s3 = await world.founded("s1", "s2", "s3")
     before = world.addresses
@@ -91,6 +94,7 @@ async def test_a_store_that_is_gone_for_good_is_replaced_by_a_blank_one(world: W
     await world.end(source)
 
 
+@pytest.mark.long
 async def test_a_stream_moves_to_other_stores_altogether(world: World) -> None:
     """Those it leaves are switched off at the confirmation; its new ones never knew them."""
     old = await world.founded("s1", "s2", "s3")

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.processes
 
 
 @pytest.mark.parametrize("seed", [1])
+@pytest.mark.long
 async def test_what_applications_were_told_is_so_after_a_run_of_faults(
     world: World, seed: int
 ) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.end_to_end.checker import Content, Receiver, Violation, check
+from tests.end_to_end.checker import Content, Receiver, Violation, check, stored
+from tests.store.support import running
 
 Line = list[Any]
 
@@ -226,3 +228,9 @@ def test_what_was_handed_over_as_stable_and_is_not_there(seen: Seen) -> None:
     seen.check()
     seen.stable = True
     seen.is_refused("run 2: was handed [(8, ('a:8', 1)), (9, ('a:9', 1))]")
+
+
+async def test_a_store_that_never_heard_of_the_source_has_nothing_of_it(tmp_path: Path) -> None:
+    async with running(tmp_path):
+        pass
+    assert stored(tmp_path, 1) == {}

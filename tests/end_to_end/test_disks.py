@@ -72,6 +72,7 @@ async def _founded(world: World, directory: Path) -> Store:
     return stores[2]
 
 
+@pytest.mark.long
 async def test_a_full_disk_stops_one_store_and_nobody_else(
     mounts: contextlib.ExitStack, world: World, tmp_path: Path
 ) -> None:
@@ -84,6 +85,7 @@ async def test_a_full_disk_stops_one_store_and_nobody_else(
     await world.end(world.sources[0])
 
 
+@pytest.mark.long
 async def test_a_disk_with_io_errors_stops_one_store_and_nobody_else(
     mounts: contextlib.ExitStack, world: World, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ async def _groups(world: World, *, healthy: bool) -> list[dict[str, Any]]:
     return groups
 
 
+@pytest.mark.long
 async def test_a_backup_stands_in_for_a_killed_member_until_that_is_back(world: World) -> None:
     s1, s2, s3, s4 = await world.founded("s1", "s2", "s3", "s4")
     setup = Setup((("s1", "s2", "s3"),), backups=("s4",))
@@ -60,6 +61,7 @@ async def test_a_backup_stands_in_for_a_killed_member_until_that_is_back(world: 
     await world.end(source)
 
 
+@pytest.mark.long
 async def test_a_group_is_killed_and_nothing_is_lost_nor_taken_that_two_groups_can_not_hold(
     world: World,
 ) -> None:

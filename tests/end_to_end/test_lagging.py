@@ -27,6 +27,7 @@ async def _shown(world: World, *, healthy: bool) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.long
 async def test_a_store_that_never_catches_up_holds_up_nobody_and_is_whole_in_the_end(
     world: World,
 ) -> None:

@@ -36,6 +36,7 @@ async def until_held_up_after(world: World, last: int, *stores: Store) -> None:
     assert {held_upto(store) for store in stores} == {last}
 
 
+@pytest.mark.long
 async def test_who_is_killed_holds_it_up_until_it_is_back_whatever_becomes_of_stores(
     world: World,
 ) -> None:

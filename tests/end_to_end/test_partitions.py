@@ -150,6 +150,7 @@ async def test_a_store_that_its_peers_do_not_reach_is_repaired_when_they_do(
     await world.end(source)
 
 
+@pytest.mark.long
 async def test_a_source_goes_on_without_what_an_operator_accepts_as_lost(
     world: World, network: Namespaces
 ) -> None:
@@ -167,11 +168,11 @@ async def test_a_source_goes_on_without_what_an_operator_accepts_as_lost(
         await store.start()
     await source.refused("NoQuorum", "s1", "s2", "limbo")
     why = ("--reason", "its disk is gone for good, says Ada", "--yes")
-    await world.quorate("repair", "--leave-limbo", "--store", "s1", *why)
+    await world.quorate("store", "readmit", "s1", *why)
     await source.refused("MissingMessages", f"[{first}, {until}]")
 
     await world.quorate(
-        *("repair", "--accept-loss", f"{first}-{until}"),
+        *("loss", "accept", f"{first}-{until}"),
         *("--source", f"{TOPIC}/{SESSION:#x}", *why),
     )
     world.losses = [range(first, until + 1)]

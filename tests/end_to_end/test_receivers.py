@@ -85,6 +85,7 @@ async def test_the_application_says_where_it_goes_on_however_often_it_is_killed(
     await world.end(source)
 
 
+@pytest.mark.long
 async def test_a_store_answers_for_a_source_that_is_away_until_it_returns(world: World) -> None:
     stores = await world.founded("s1", "s2", "s3")
     source = await world.source()
@@ -123,6 +124,7 @@ async def test_of_two_receivers_with_one_identity_the_older_is_told_to_go(world:
     await world.end(source)
 
 
+@pytest.mark.long
 async def test_one_that_was_deregistered_begins_anew_whatever_a_store_that_was_away_has(
     world: World,
 ) -> None:

@@ -46,6 +46,20 @@ async def _strand_a_tail(
     return last, tail
 
 
+async def test_a_source_that_was_killed_goes_on_within_a_second(world: World) -> None:
+    """No timeout, and no interval to wait for, lies between a kill and the next life."""
+    await world.founded("s1", "s2", "s3")
+    source = await world.source(options={"registration_interval": 60.0})
+    await source.start()
+    for _ in range(4):
+        last = await source.send(100)
+        await source.kill()
+        await source.start(timeout=1.0)
+        assert source.lines("opened")[0][1] <= last + 1
+    await source.send_stable(1)
+
+
+@pytest.mark.long
 async def test_a_tail_that_one_store_has_is_kept_if_that_store_answers(world: World) -> None:
     live = await world.receiver("live", session=20)
     stable = await world.receiver("stable", session=21, delivery="stable")
@@ -60,6 +74,7 @@ async def test_a_tail_that_one_store_has_is_kept_if_that_store_answers(world: Wo
     assert live.lines("withdrawn") == []
 
 
+@pytest.mark.long
 async def test_a_tail_that_one_store_has_is_set_aside_and_withdrawn(world: World) -> None:
     live = await world.receiver("live", session=20)
     stable = await world.receiver("stable", session=21, delivery="stable")
@@ -107,6 +122,7 @@ async def _promise_of_the_third(world: World, door: Proxy) -> None:
     await world.stores["s3"].until("promised", lambda source: source["promised"] == 2)
 
 
+@pytest.mark.long
 async def test_an_epoch_that_a_minority_began_is_overtaken(world: World) -> None:
     """It had kept a tail that the next one never heard of; it must not void what that one keeps."""
     last, _ = await _strand_a_tail(world, 50)
@@ -141,6 +157,7 @@ async def test_an_epoch_that_a_minority_began_is_overtaken(world: World) -> None
     await world.end(successor)
 
 
+@pytest.mark.long
 async def test_a_promise_that_came_to_nothing_ends_nobody(world: World) -> None:
     """One that reaches only s3 is told to take over, and is killed: the other one goes on."""
     s1, _, s3 = await world.founded("s1", "s2", "s3")
@@ -213,6 +230,7 @@ async def _by_hand(store: Store, policy: Policy, upto: int) -> None:
         await stream.close()
 
 
+@pytest.mark.long
 async def test_of_a_batch_that_straddles_what_is_kept_the_rest_is_void(world: World) -> None:
     """Packed for each store anew, as no source of ours does: by hand. Then all are killed."""
     stores = s1, _, s3 = await world.founded("s1", "s2", "s3")
@@ -288,6 +306,7 @@ async def test_a_source_that_was_replaced_in_its_sleep_makes_nothing_stable_agai
     await world.end(successor)
 
 
+@pytest.mark.long
 async def test_a_source_whose_state_was_deleted_in_its_sleep_is_told_and_may_begin_anew(
     world: World,
 ) -> None:

@@ -8,6 +8,7 @@ from tests.end_to_end.world import World
 pytestmark = pytest.mark.processes
 
 
+@pytest.mark.long
 async def test_positions_outlive_a_kill_where_no_messages_are(world: World) -> None:
     *_, witness = await world.founded("s1", "s2", "s3", "s4", state_only=["s4"])
     source = await world.source()
@@ -38,6 +39,7 @@ async def test_positions_outlive_a_kill_where_no_messages_are(world: World) -> N
     await world.end(source)
 
 
+@pytest.mark.long
 async def test_what_is_stable_never_rests_on_it(world: World) -> None:
     """Five stores, of which three are needed, and two take no messages."""
     s1, s2, s3, *_ = await world.founded("s1", "s2", "s3", "s4", "s5", state_only=["s4", "s5"])
@@ -68,6 +70,7 @@ async def test_what_is_stable_never_rests_on_it(world: World) -> None:
     await world.end(source)
 
 
+@pytest.mark.long
 async def test_a_data_store_is_killed_and_repaired_beside_it(world: World) -> None:
     s1, *_ = await world.founded("s1", "s2", "s3", "s4", "s5", state_only=["s5"])
     source, receiver, _ = await world.streaming(100)
@@ -83,6 +86,7 @@ async def test_a_data_store_is_killed_and_repaired_beside_it(world: World) -> No
     await world.end(source)
 
 
+@pytest.mark.long
 async def test_it_is_wiped_and_vouches_again_with_what_its_peers_know(world: World) -> None:
     *_, witness = await world.founded("s1", "s2", "s3", "s4", state_only=["s4"])
     source, receiver, last = await world.streaming(3_000)
@@ -102,6 +106,7 @@ async def test_it_is_wiped_and_vouches_again_with_what_its_peers_know(world: Wor
     await world.end(source)
 
 
+@pytest.mark.long
 async def test_one_turns_to_keep_state_only_and_back(world: World) -> None:
     s1, s2, s3 = await world.founded("s1", "s2", "s3")
     source = await world.source()
@@ -128,6 +133,7 @@ async def test_one_turns_to_keep_state_only_and_back(world: World) -> None:
     await world.end(source)
 
 
+@pytest.mark.long
 async def test_what_it_took_before_it_kept_state_only_is_found_stable_and_fetched(
     world: World,
 ) -> None:

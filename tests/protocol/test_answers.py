@@ -17,16 +17,20 @@ from quorate.protocol.answers import (
     AnswerPacking,
     AnswerReading,
     Corrupt,
+    LargePiece,
     Piece,
     fetch_request,
+    joined,
 )
 from quorate.protocol.errors import BrokenAnswer
+from quorate.protocol.fragments import LargeBatch, encode_large, fragments_of
 from quorate.protocol.framing import check_batch, encode_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import (
     BATCH_BYTES_TARGET,
+    FRAGMENT_BYTES,
     FRAME_BYTES_MAX,
-    MESSAGE_BYTES_MAX,
+    MESSAGE_BYTES_USUAL,
     PROTOCOL_VERSION,
     RESPONSE_ANSWERS_MAX,
     RESPONSE_BYTES_TARGET,
@@ -109,7 +113,7 @@ def test_a_large_batch_goes_alone_and_at_once() -> None:
 
 def test_the_largest_batch_of_a_source_makes_no_response_that_is_too_large() -> None:
     packing = AnswerPacking()
-    largest = bytes(BATCH_BYTES_TARGET + MESSAGE_BYTES_MAX)
+    largest = bytes(BATCH_BYTES_TARGET + MESSAGE_BYTES_USUAL)
     packing.fetched(bytes(RESPONSE_BYTES_TARGET // 2), Range(0, 0))
     packing.fetched(largest, Range(1, 1))
     packing.end(1, 1, Lineage(tuple(Term(epoch, epoch) for epoch in range(1, 10_000))))
@@ -153,7 +157,13 @@ def test_all_of_it_in_order_within_the_bounds(seed: int) -> None:
 # Reading.
 
 ORDERS = SourceName("orders", 0x10)
-KINDS = {Piece: "fetched", Corrupt: "corrupt", v1.Missing: "missing", v1.FetchEnd: "end"}
+KINDS = {
+    Piece: "fetched",
+    LargePiece: "large",
+    Corrupt: "corrupt",
+    v1.Missing: "missing",
+    v1.FetchEnd: "end",
+}
 
 
 def batch(first: int, last: int, source: SourceName = ORDERS) -> bytes:
@@ -291,3 +301,90 @@ def test_a_corrupt_copy_counts_as_far_as_it_was_asked_for() -> None:
     (corrupt,) = reading_of(0, 5).answers(served(b"rubbish", 0, 9))
     assert isinstance(corrupt, Corrupt)
     assert (corrupt.first, corrupt.last) == (0, 5)
+
+
+# Large batches.
+
+LARGE = encode_large(ORDERS, 1, 10, bytes(9 * FRAGMENT_BYTES // 2), 0)
+
+
+def told(answer: Answer) -> str:
+    assert not isinstance(answer, v1.FetchEnd)
+    return f"{kind_of(answer)} [{answer.first}, {answer.last}]"
+
+
+def flipped(data: bytes) -> bytes:
+    return bytes([data[0] ^ 1]) + data[1:]
+
+
+def in_fragments(packing: AnswerPacking, large: LargeBatch = LARGE) -> None:
+    for at, data in fragments_of(large):
+        packing.fragment(at, large.size, data, Range(large.header.first, large.header.last))
+
+
+def test_each_fragment_has_a_response_of_its_own() -> None:
+    packing = AnswerPacking()
+    packing.fetched(batch(0, 9), Range(0, 9))
+    in_fragments(packing)
+    packing.fetched(batch(11, 19), Range(11, 19))
+    responses = packing.all()
+    assert [len(response.answers) for response in responses] == [1] * (len(responses))
+    assert len(responses) == 1 + 5 + 1
+    assert all(response.ByteSize() < FRAGMENT_BYTES + 1024 for response in responses)
+
+
+def test_fragments_become_one_answer() -> None:
+    packing = AnswerPacking()
+    packing.fetched(batch(0, 9), Range(0, 9))
+    in_fragments(packing)
+    packing.fetched(batch(11, 19), Range(11, 19))
+    reading = reading_of(0, 19)
+    read: list[Answer] = []
+    sizes = []
+    for response in packing.all():
+        read += reading.answers(response)
+        sizes.append(reading.assembling)
+    assert sizes == [0, *[LARGE.size] * 4, 0, 0]
+    assert list(map(told, read)) == ["fetched [0, 9]", "large [10, 10]", "fetched [11, 19]"]
+    large = read[1]
+    assert isinstance(large, LargePiece)
+    frame = LARGE.joined()
+    assert joined(large) == Piece(frame, check_batch(frame), 10, 10)
+
+
+def test_fragments_that_break_off_are_no_answer() -> None:
+    packing = AnswerPacking()
+    for at, data in list(fragments_of(LARGE))[:-1]:
+        packing.fragment(at, LARGE.size, data, Range(10, 10))
+    packing.missing(Range(10, 10), v1.LOOKUP_UNKNOWN, "its checksum is wrong")
+    in_fragments(packing, encode_large(ORDERS, 1, 11, bytes(2 * MESSAGE_BYTES_USUAL), 0))
+    reading = reading_of(10, 19)
+    read = [answer for response in packing.all() for answer in reading.answers(response)]
+    assert list(map(told, read)) == ["missing [10, 10]", "large [11, 11]"]
+
+
+@pytest.mark.parametrize("spoilt", [0, 1, 4])
+def test_a_corrupt_fragment_makes_one_corrupt_copy(spoilt: int) -> None:
+    packing = AnswerPacking()
+    for number, (at, data) in enumerate(fragments_of(LARGE)):
+        packing.fragment(at, LARGE.size, flipped(data) if number == spoilt else data, Range(10, 10))
+    packing.fetched(batch(11, 19), Range(11, 19))
+    reading = reading_of(10, 19)
+    read = [answer for response in packing.all() for answer in reading.answers(response)]
+    assert list(map(told, read)) == ["corrupt [10, 10]", "fetched [11, 19]"]
+
+
+def test_a_large_batch_of_another_source_is_a_corrupt_copy() -> None:
+    packing = AnswerPacking()
+    in_fragments(packing, encode_large(SourceName("bills", 1), 1, 10, bytes(LARGE.size), 0))
+    reading = reading_of(10, 19)
+    read = [answer for response in packing.all() for answer in reading.answers(response)]
+    assert [kind_of(answer) for answer in read] == ["corrupt"]
+
+
+def test_fragments_out_of_turn_break_the_rule() -> None:
+    packing = AnswerPacking()
+    in_fragments(packing)
+    reading = reading_of(5, 19)
+    with pytest.raises(BrokenAnswer):
+        list(reading.answers(packing.all()[0]))

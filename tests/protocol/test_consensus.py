@@ -74,7 +74,7 @@ def test_the_seven_message_example() -> None:
     """0-6 stored, 0 acknowledged, request maximum 2: without a callback message 4 is next."""
     point = starting_point(SOURCE, low=1, high=6, request_maximum=2)
     assert point == StartingPoint(SOURCE, low=1, low_by_request_maximum=4, high=6)
-    assert choose_start(point) == 4
+    assert choose_start(point, point.high) == 4
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_a_callback_may_answer(answer: int, start: int) -> None:
         seen.append(point)
         return answer
 
-    assert choose_start(starting_point(SOURCE, 1, 6, 2), choose) == start
+    assert choose_start(starting_point(SOURCE, 1, 6, 2), 6, choose) == start
     assert seen == [StartingPoint(SOURCE, 1, 4, 6)]
 
 
@@ -119,14 +119,14 @@ def test_what_a_callback_may_answer(answer: int, start: int) -> None:
 def test_request_maximum(low: int, high: int, maximum: int | None, by_maximum: int) -> None:
     point = starting_point(SOURCE, low, high, maximum)
     assert point.low_by_request_maximum == by_maximum
-    assert choose_start(point) == by_maximum
+    assert choose_start(point, point.high) == by_maximum
 
 
 def test_a_position_beyond_everything_stored_is_clamped() -> None:
-    assert choose_start(starting_point(SOURCE, low=50, high=6, request_maximum=None)) == 7
+    assert choose_start(starting_point(SOURCE, low=50, high=6, request_maximum=None), 6) == 7
 
 
 @pytest.mark.parametrize("answer", [None, "3", 2.5])
 def test_an_application_that_names_no_number_is_told_so(answer: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"choose_start.*returned"):
-        choose_start(starting_point(SOURCE, 1, 6, 2), lambda _: answer)
+        choose_start(starting_point(SOURCE, 1, 6, 2), 6, lambda _: answer)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import (
     SourceName,
     StoreAddress,
+    check_reg_id,
     check_session_id,
     check_topic,
     parse_session_id,
@@ -50,6 +53,13 @@ def test_a_session_id_of_all_ones_or_zero_is_none() -> None:
             check_session_id(number)
 
 
+@pytest.mark.parametrize("number", [0, -1, 2**64, "7"])
+def test_bad_reg_ids(number: Any) -> None:
+    with pytest.raises(InvalidArgument, match="reg_id"):
+        check_reg_id(number)
+    assert check_reg_id(7) == 7
+
+
 def test_a_source_is_written_with_its_session_in_hexadecimal() -> None:
     assert str(SourceName("orders", 255)) == "orders/0xff"
     assert SourceName("orders", 255).checked() == SourceName("orders", 255)
@@ -77,6 +87,7 @@ def test_store_addresses(text: str, address: StoreAddress) -> None:
     "text",
     [
         "",
+        "localhost:7301#0",
         "localhost",
         "localhost:",
         ":7301",

@@ -12,7 +12,7 @@ def test_the_largest_batch_fits_a_frame() -> None:
     source = SourceName("t" * limits.TOPIC_BYTES_MAX, limits.SESSION_ID_MAX)
     short = (limits.BATCH_BYTES_TARGET - 1) // (limits.BATCH_MESSAGES_MAX - 1)
     payloads = [b"x" * short] * (limits.BATCH_MESSAGES_MAX - 1)
-    payloads.append(b"x" * limits.MESSAGE_BYTES_MAX)
+    payloads.append(b"x" * limits.MESSAGE_BYTES_USUAL)
     batch = encode_batch(source, 1, limits.SEQUENCE_MAX - len(payloads), payloads, 0)
     frame = Frame(batch=batch, stable_upto=limits.SEQUENCE_MAX)
     assert frame.ByteSize() <= limits.FRAME_BYTES_MAX
@@ -22,7 +22,7 @@ def test_so_it_does_if_every_byte_of_it_is_an_attribute() -> None:
     source = SourceName("t" * limits.TOPIC_BYTES_MAX, limits.SESSION_ID_MAX)
     short = (limits.BATCH_BYTES_TARGET - 1) // (limits.BATCH_MESSAGES_MAX - 1)
     attributes = [b"x" * short] * (limits.BATCH_MESSAGES_MAX - 1)
-    attributes.append(b"x" * limits.MESSAGE_BYTES_MAX)
+    attributes.append(b"x" * limits.MESSAGE_BYTES_USUAL)
     marker = b"m" * limits.MARKER_BYTES_MAX
     batch = encode_batch(source, 1, 0, [b""] * len(attributes), 0, marker, attributes)
     assert Frame(batch=batch, stable_upto=limits.SEQUENCE_MAX).ByteSize() <= limits.FRAME_BYTES_MAX

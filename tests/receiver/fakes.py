@@ -129,9 +129,16 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.registrations_fail: QuorateError | None = None
         self.registrations_hang = False
         self.acknowledgements: list[int] = []
+        self.acknowledgements_hang = False
+        self.first_since = 0
+        """The answer of Locate, whatever the time."""
+        self.locate_fails: QuorateError | None = None
+        self.locate_hangs = False
         self.signs_of_life = 0
         """Acknowledgements of nothing."""
         self.registrations: list[Any] = []
+        self.snapshots = 0
+        """The directories that were sent whole."""
         self.deregistrations: list[Any] = []
         self.deregistrations_hang = False
         self.word = Word()
@@ -158,6 +165,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
 
     async def RegisterReceiver(self, request: Any, context: Any) -> Any:
         self.registrations.append(request)
+        await self.tell()
         if self.registrations_hang:
             await asyncio.Event().wait()
         if self.registrations_fail is not None:
@@ -219,6 +227,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
 
     async def Acknowledge(self, request: Any, context: Any) -> Any:  # noqa: ARG002
         refused, shortened = [], []
+        if self.acknowledgements_hang:
+            await asyncio.Event().wait()
         for one in request.acknowledgements:
             source = _name(one.source)
             receiver = self.receivers.get((source, request.session_id))
@@ -248,6 +258,13 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             self.changed.notify_all()
         return store_v1.AcknowledgeResponse(refused=refused, shortened=shortened)
 
+    async def Locate(self, request: Any, context: Any) -> Any:  # noqa: ARG002
+        if self.locate_hangs:
+            await asyncio.Event().wait()
+        if self.locate_fails is not None:
+            await abort(context, self.locate_fails)
+        return store_v1.LocateResponse(sequence=self.first_since)
+
     async def Fetch(self, request: Any, context: Any) -> AsyncIterator[Any]:
         served = self.sources.get(_name(request.source))
         if served is None:
@@ -269,7 +286,11 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
                 if not request.topic and not re.fullmatch(request.topic_pattern, source.topic):
                     continue
                 entry = store_v1.DirectoryEntry(
-                    information=served.information, live=served.live, proxy=served.proxy
+                    information=served.information,
+                    live=served.live,
+                    proxy=served.proxy,
+                    next_sequence=served.high + 1,
+                    begun_epoch=served.lineage.epoch,
                 )
                 if told.get(source) != entry.SerializeToString():
                     told[source] = entry.SerializeToString()
@@ -278,6 +299,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
                 first = False
                 topics = sorted({source.topic for source in self.sources})
                 yield store_v1.WatchResponse(snapshot_end=store_v1.SnapshotEnd(topics=topics))
+                self.snapshots += 1
             async with self.changed:
                 await self.changed.wait()
 

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from quorate.protocol.errors import NotRegistered
-from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.receiver import Receiver, ReceiverOptions
 from quorate.receiver.io.channels import Peers
 from quorate.source import Source
 from quorate.store.configuration import StoreConfiguration
 from quorate.store.node import StoreNode
-from quorate.v1.store_pb2 import StatusRequest
+from quorate.transport.status import read_status, status_request
 
 QUICK = ReceiverOptions(registration_interval=3.0, acknowledge_interval=0.02)
 
@@ -56,9 +55,8 @@ class Stores:
         """Of a receiver, at each store that knows it."""
         peers, found = Peers(), {}
         for name in self.nodes:
-            status = await peers.store(self._addresses[name]).Status(
-                StatusRequest(protocol_version=PROTOCOL_VERSION)
-            )
+            store = peers.store(self._addresses[name])
+            status = await read_status(store.Status(status_request()))
             for known in status.sources:
                 for one in known.receivers:
                     if one.session_id == session_id:
@@ -89,7 +87,8 @@ async def source(stores: Stores, /, **arguments: Any) -> Source:
 async def receiver(stores: Stores, /, **arguments: Any) -> Receiver:
     arguments.setdefault("options", QUICK)
     arguments.setdefault("stores", stores.addresses)
-    return await Receiver.open("orders", session_id=0x20, **arguments)
+    arguments.setdefault("session_id", 0x20)
+    return await Receiver.open("orders", **arguments)
 
 
 async def take(one: Receiver, count: int) -> list[tuple[int, bytes]]:

@@ -13,7 +13,7 @@ import pytest
 from tests import seams
 from tests.receiver.fakes import NAME, Group
 
-from quorate.protocol.errors import Deregistered, Fenced, InvalidArgument, UnknownTopic
+from quorate.protocol.errors import Closed, Deregistered, Fenced, UnknownTopic
 from quorate.receiver import ReceiverOptions, RegistrationComplete
 from quorate.receiver.blocking import Receiver
 from quorate.transport.blocking import run_blocking
@@ -94,12 +94,10 @@ def test_explicit(group: Group) -> None:
     with opened(group, acknowledge="explicit") as receiver:
         for message in receiver:
             if message.sequence == 30:
-                receiver.acknowledge(message)
+                message.acknowledge(all_before=True)
                 break
         receiver.flush()
         assert group.stores[0].receivers[NAME, 0x20][1] == 30
-    with opened(group) as receiver, pytest.raises(InvalidArgument):
-        receiver.acknowledge(message)
 
 
 def test_errors_are_the_same(group: Group) -> None:
@@ -177,3 +175,43 @@ def test_deregistering_ends_it_for_good(group: Group) -> None:
         with pytest.raises(Deregistered):
             receiver.flush()
     assert not any(store.receivers for store in group.stores)
+
+
+def test_one_message_at_a_time(group: Group) -> None:
+    group.store(19)
+    with opened(group) as receiver:
+        got = [
+            message.sequence for message in [receiver.receive(60), receiver.receive()] if message
+        ]
+        got += take(receiver, 10)
+        while (message := receiver.receive(timeout=0.5)) is not None:
+            got.append(message.sequence)
+        assert got == list(range(20))
+        assert receiver.receive(timeout=0) is None
+        run_blocking(send(group, 20))
+        message = receiver.receive(timeout=60)
+        assert message is not None
+        assert message.sequence == 20
+    with pytest.raises(Closed):
+        receiver.receive(timeout=0)
+
+
+def test_a_closed_receiver_hands_over_nothing_more(group: Group) -> None:
+    group.store(99)
+    with opened(group) as receiver:
+        assert take(receiver, 3) == [0, 1, 2]
+    assert take(receiver, 1) == []
+    assert list(receiver.batches()) == []
+
+
+def test_a_loop_ends_as_soon_as_another_thread_closes(group: Group) -> None:
+    group.store(99)
+    receiver = opened(group)
+    got: list[int] = []
+    for message in receiver:
+        got.append(message.sequence)
+        if message.sequence == 3:
+            closing = threading.Thread(target=receiver.close)
+            closing.start()
+            closing.join(10)
+    assert got == [0, 1, 2, 3]

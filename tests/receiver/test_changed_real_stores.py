@@ -27,7 +27,7 @@ async def confirmed(sending: Source) -> None:
 
 
 def registrations(one: Receiver) -> list[str]:
-    events = one._events._history
+    events = one._events.kept()
     return sorted(event.store for event in events if isinstance(event, StoreRegistered))
 
 

@@ -76,7 +76,7 @@ async def test_moving_to_all_other_stores_and_on(group: Group) -> None:
         group.keepalive()
         assert numbers(await take(receiver, 10)) == list(range(20, 30))
         await position_is(group, 28)
-        changes = [event for event in receiver._events._history if isinstance(event, SourceChanged)]
+        changes = [event for event in receiver._events.kept() if isinstance(event, SourceChanged)]
         assert changes[-1].stores == ("d", "e", "f")
         assert changes[-1].epoch == 3
         assert all(store.asked_to_register == 1 for store in old)

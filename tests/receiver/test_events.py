@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import get_args
 
 import pytest
-from tests import seams
+from tests.receiver.fakes import Group
 
 import quorate.receiver
 from quorate.protocol.identity import SourceName
-from quorate.receiver import Event, ProxyServes, RegistrationComplete
-from quorate.receiver.events import Events
+from quorate.receiver import Event, Receiver, RegistrationComplete
 
 NAME = SourceName("orders", 7)
 DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
@@ -33,16 +31,13 @@ def test_what_a_registration_came_to() -> None:
     assert (part.by_quorum, part.moved_by_request_maximum) == (True, False)
 
 
-async def test_who_does_not_take_them_loses_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    seams.RECEIVER_EVENTS_KEPT.replace(monkeypatch, 3)
-    events = Events()
-    early = events.stream()
-    waiting = asyncio.ensure_future(anext(early))
-    await asyncio.sleep(0)
-    for number in range(5):
-        events.tell(ProxyServes(NAME, str(number)))
-    events.end()
-    late = [event async for event in events.stream()]
-    assert [event.store for event in late if isinstance(event, ProxyServes)] == ["2", "3", "4"]
-    assert await waiting in late
-    assert len([event async for event in early]) == 2
+async def test_the_function_hears_each_event_from_the_registration_on(group: Group) -> None:
+    await group.announce()
+    group.store(4)
+    heard: list[Event] = []
+    async with await Receiver.open(
+        "orders", stores=group.addresses, session_id=0x20, on_event=heard.append
+    ) as receiver:
+        assert any(isinstance(event, RegistrationComplete) for event in heard)
+        events = receiver.events()
+        assert [await anext(events) for _ in heard[:2]] == heard[:2]

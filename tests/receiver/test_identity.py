@@ -9,6 +9,7 @@ import pytest
 from tests.receiver.fakes import NAME, Group
 from tests.receiver.support import numbers, opened, position_is, take, told
 
+from quorate.protocol.delays import Delays
 from quorate.protocol.errors import (
     Closed,
     Deregistered,
@@ -22,8 +23,10 @@ from quorate.receiver import (
     DeregistrationSucceeded,
     ProxyGone,
     ProxyServes,
+    Receiver,
     ReceiverOptions,
     RegistrationComplete,
+    WaitingForIdentity,
 )
 
 
@@ -49,9 +52,27 @@ async def test_lifetimes_and_taking_over_are_asked_for(group: Group) -> None:
 async def test_another_living_instance_is_named_as_the_reason(group: Group) -> None:
     await group.announce()
     for store in group.stores:
-        store.registrations_fail = ReceiverActive("receiver 0x20", store.name)
+        store.registrations_fail = ReceiverActive("receiver 0x20", store.name, 60_000)
     with pytest.raises(ReceiverActive):
         await opened(group)
+
+
+@pytest.mark.expects_log("waits for another instance|does not register")
+async def test_the_end_of_a_protection_is_waited_for(group: Group) -> None:
+    await group.announce()
+    for store in group.stores:
+        store.registrations_fail = ReceiverActive("receiver 0x20", store.name, 200)
+    opening = asyncio.create_task(opened(group))
+    first = group.stores[0]
+    async with asyncio.timeout(60):
+        async with first.changed:
+            await first.changed.wait_for(lambda: len(first.registrations) > 1)
+        for store in group.stores:
+            store.registrations_fail = None
+        async with await opening as receiver:
+            waiting = await told(receiver, WaitingForIdentity)
+            assert waiting.source == NAME
+            assert waiting.seconds <= 0.2
 
 
 async def test_one_that_has_nothing_to_acknowledge_shows_that_it_lives(group: Group) -> None:
@@ -219,3 +240,25 @@ def test_lifetimes_that_are_none_are_refused(seconds: float) -> None:
 def test_what_is_no_number_is_no_time(setting: str) -> None:
     with pytest.raises(InvalidArgument, match=setting):
         ReceiverOptions(**{setting: nan})  # type: ignore[arg-type]
+
+
+@pytest.mark.expects_log("cannot be heard|ends|does not register")
+async def test_a_receiver_that_may_give_up_ends_when_no_store_was_heard_for_so_long(
+    group: Group,
+) -> None:
+    await group.announce()
+    receiver = await opened(group, options={"delays": Delays(give_up_after=0.2)})
+    for store in group.stores:
+        await store.stop()
+    with pytest.raises(NoQuorum) as raised:
+        async with asyncio.timeout(60):
+            await anext(aiter(receiver))
+    assert raised.value.silent == "a, b, c"
+    await receiver.close()
+
+
+async def test_zero_is_no_identity_and_is_not_taken_for_none() -> None:
+    with pytest.raises(InvalidArgument, match="session ID"):
+        await Receiver.open("orders", stores="127.0.0.1:1", session_id=0)
+    with pytest.raises(InvalidArgument, match="reg_id"):
+        await Receiver.open("orders", stores="127.0.0.1:1", reg_id=0)

@@ -112,7 +112,7 @@ async def test_it_goes_on_as_the_receiver_acknowledges(stores: Stores) -> None:
         async with asyncio.timeout(60):
             async for message in slow:
                 if message.sequence in (4, 14, 24):
-                    await slow.acknowledge(message)
+                    message.acknowledge(all_before=True)
                     await application.until_held_after(message.sequence + 10)
                 if message.sequence == 24:
                     break
@@ -162,7 +162,7 @@ async def test_one_that_is_not_waited_for_holds_nothing_up_also_when_stores_forg
 async def test_stores_that_are_started_again_free_nobody(stores: Stores) -> None:
     async with registered(stores) as slow, sending(stores) as application:
         await application.until_held_after(9)
-        await slow.acknowledge(await _message(slow, 3))
+        (await _message(slow, 3)).acknowledge(all_before=True)
         await application.until_held_after(13)
         for name in "abc":
             await stores.stop(name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from tests import seams
@@ -15,6 +17,7 @@ from quorate.receiver import (
     ReceiverOptions,
     RegistrationComplete,
     SourceAttached,
+    Start,
     StartingPoint,
     StoreRegistered,
 )
@@ -80,14 +83,16 @@ async def test_events_name_what_each_store_knows(stores: Stores) -> None:
             assert await take(one, 10) == numbered(0, 9)
         async with await receiver(stores) as one:
             await told(one, RegistrationComplete)
-            known = [event for event in one._events._history if isinstance(event, StoreRegistered)]
+            known = [event for event in one._events.kept() if isinstance(event, StoreRegistered)]
             assert sorted(event.store for event in known) == ["a", "b", "c"]
             for event in known:
                 assert (event.source_reg_id, event.known, event.limbo) == (77, True, False)
                 assert event.acknowledged_upto == 9
                 assert event.reg_id not in (0, 77)
             attached = await told(one, SourceAttached)
-            assert attached == SourceAttached(sending.name, sending.information.address, 1, 10)
+            assert attached == SourceAttached(
+                sending.name, sending._core.information().address, 1, 10
+            )
             await send(sending, 10, 10)
             async for message in one:
                 assert (message.source_reg_id, message.retransmitted) == (77, False)
@@ -211,3 +216,25 @@ async def test_with_two_wiped_it_waits_and_names_them(stores: Stores) -> None:
     await stores.wipe("c", knows_its_peers=True)
     with pytest.raises(NoQuorum, match="is registered with a, in limbo: b, c"):
         await receiver(stores, timeout=2.0)
+
+
+async def test_a_receiver_starts_where_it_asks_to_and_then_where_it_stopped(
+    stores: Stores,
+) -> None:
+    async with await source(stores) as sending:
+        await send(sending, 0, 4)
+        await sending.flush()
+        between = datetime.now(UTC)
+        await send(sending, 5, 9)
+        await sending.flush()
+        asked: list[tuple[Any, int]] = [("earliest", 0), (7, 7), ("last:2", 8), (between, 5)]
+        for start, first in asked:
+            async with await receiver(stores, session_id=None, start=start) as one:
+                assert await take(one, 10 - first) == numbered(first, 9)
+        async with await receiver(stores, start=Start.LATEST):
+            # It takes nothing, and yet its start is remembered.
+            await stores.until_positions(a=9, b=9, c=9)
+        await send(sending, 10, 12)
+        await sending.flush()
+        async with await receiver(stores, start="latest") as one:
+            assert await take(one, 3) == numbered(10, 12)

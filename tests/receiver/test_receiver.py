@@ -361,7 +361,7 @@ async def test_what_was_not_handed_over_needs_no_withdrawal(group: Group) -> Non
         assert [m.payload for m in messages] == [
             f"{epoch}:{n}".encode() for epoch, n in zip(epochs, range(1, 21), strict=True)
         ]
-        assert not [e for e in receiver._events._history if isinstance(e, Withdrawn)]
+        assert not [e for e in receiver._events.kept() if isinstance(e, Withdrawn)]
 
 
 @pytest.mark.expects_log("is withdrawn")

@@ -30,6 +30,13 @@ TEXT = (Path(__file__).parents[2] / "docs" / "receiving.md").read_text()
 CODE: list[str] = re.findall(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
 
 
+def run(name: str, **given: Any) -> dict[str, Any]:
+    """Run the page's code that defines this function, and return all that it defines."""
+    (code,) = (each for each in CODE if f"def {name}(" in each)
+    exec(code, given)
+    return given
+
+
 def table(first_heading: str) -> list[list[str]]:
     """The cells of the rows below a table's headings."""
     rows = TEXT[TEXT.index(f"| {first_heading} |") :].split("\n\n")[0].splitlines()[2:]
@@ -117,12 +124,12 @@ def test_the_modes_are_those_that_there_are() -> None:
     assert said == [mode.value for mode in AcknowledgeMode]
 
 
-async def test_what_is_consumed_out_of_order(stores: Stores) -> None:
+async def test_what_is_acknowledged_out_of_order(stores: Stores) -> None:
     async with seven_messages(stores):
-        async with await receiver(stores, acknowledge="batched", options=start("0", [])) as one:
+        async with await receiver(stores, acknowledge="explicit", options=start("0", [])) as one:
             async for message in one:
                 if message.sequence in (0, 1, 2, 4, 5):
-                    message.consumed()
+                    message.acknowledge()
                 if message.sequence == 5:
                     break
             await one.flush()
@@ -130,19 +137,22 @@ async def test_what_is_consumed_out_of_order(stores: Stores) -> None:
 
 
 def test_the_last_ten() -> None:
-    names: dict[str, Any] = {}
-    exec(CODE[2], names)
-    choose = names["options"].choose_start
+    choose = run("the_last_ten")["options"].choose_start
     name = SourceName("orders", 1)
     assert choose(StartingPoint(name, 1, 1, 6)) == 1
     assert choose(StartingPoint(name, 1, 1, 99)) == 90
 
 
 @pytest.mark.parametrize(
-    ("block", "name", "session_id"),
-    [(0, "several_at_a_time", 2), (1, "a_hundred_at_a_time", 3)],
+    ("name", "session_id"),
+    [
+        ("several_at_a_time", 2),
+        ("a_hundred_at_a_time", 3),
+        ("until_it_is_quiet", 4),
+        ("the_last_hour", 5),
+    ],
 )
-async def test_the_loops(stores: Stores, block: int, name: str, session_id: int) -> None:
+async def test_the_loops(stores: Stores, name: str, session_id: int) -> None:
     saved: list[bytes] = []
     lock = threading.Lock()
 
@@ -150,8 +160,7 @@ async def test_the_loops(stores: Stores, block: int, name: str, session_id: int)
         with lock:
             saved.extend(payloads)
 
-    names: dict[str, Any] = {"save": save}
-    exec(CODE[block], names)
+    names = run(name, save=save)
     async with await source(stores) as sending:
         await send(sending, 0, 199)
         await sending.flush()
@@ -168,8 +177,7 @@ async def test_the_loops(stores: Stores, block: int, name: str, session_id: int)
 async def test_the_source_hears_that_it_was_read(
     stores: Stores, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names: dict[str, Any] = {}
-    exec(CODE[3], names)
+    names = run("until_it_was_read")
     reading = await Receiver.open("orders", session_id=2, stores=stores.addresses, options=QUICK)
     taking = asyncio.create_task(take(reading, 2))
     async with asyncio.timeout(60):

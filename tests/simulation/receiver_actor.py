@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from tests.receiver.subscribed import to_all_of
+from tests.simulation.acknowledging import Acknowledging
 from tests.simulation.asks import AskedAcknowledge, AskedDeregister, Entry, answer_of
 from tests.simulation.checker import Checker
 from tests.simulation.content import handed
@@ -18,7 +20,7 @@ from tests.simulation.network import End, Network
 from tests.simulation.receiver_checks import RegisteredAs
 from tests.simulation.world import Event, Pending, Process, Task, World
 
-from quorate.protocol.answers import AnswerReading, Corrupt, Piece
+from quorate.protocol.answers import AnswerReading, Corrupt, LargePiece, Piece
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     FORMER_DIRECTORY,
@@ -36,7 +38,7 @@ from quorate.receiver.cursor import Cursor
 from quorate.receiver.io.fetch import take_answer
 from quorate.receiver.io.inbox import Inbox
 from quorate.receiver.message import DeliveredBatch
-from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
+from quorate.receiver.options import ReceiverOptions
 from quorate.receiver.protocol.consumed import Acknowledgements
 from quorate.receiver.protocol.deregistration import Ending
 from quorate.receiver.protocol.directory import (
@@ -69,7 +71,7 @@ from quorate.receiver.protocol.registration import (
     TooFewTake,
 )
 from quorate.receiver.protocol.start_position import (
-    Start,
+    StartPosition,
     decide_start,
 )
 from quorate.receiver.protocol.stream import (
@@ -131,7 +133,7 @@ class ReceiverInstance:
         session_id: int,
         stores: Sequence[str],
         stable: bool,
-        mode: AcknowledgeMode,
+        mode: Acknowledging,
         consensus: Behaviour,
         repeat_seconds: float,
         ends: Callable[[], None],
@@ -177,7 +179,7 @@ class ReceiverInstance:
         self._wakes: dict[str, Event] = {}
         self._workers: dict[str, Task] = {}
         self._room = Room(LIVE_BYTES_MAX, FETCHED_BYTES_MAX)
-        self._cursor = Cursor(mode)
+        self._cursor = Cursor(mode.mode)
         for store in stores:
             self.process.start(self._watch(store))
         self.process.start(self._run())
@@ -234,13 +236,13 @@ class ReceiverInstance:
         start = await self._register()
         epoch = start.lineage.epoch
         self._checks.started_at(
-            self.name, self.number, self._registered_as, start.first, epoch, is_new=start.is_new
+            self.name, self.number, self._registered_as, start.first, epoch, is_new=start.says_start
         )
         self.world.note("%s starts at %s %s", self.name, start.first, start.point)
         self.stream = stream = _Stream(
             start.lineage,
             start.first,
-            known_upto=start.point.high,
+            known_upto=start.high,
             stable_upto=start.stable_upto,
             hold_back=self.is_stable,
             room=self._room,
@@ -254,7 +256,7 @@ class ReceiverInstance:
         self.plan.proxy = self.record.proxy
         self.following = Following(self.record, stream, self.plan, SILENCE_SECONDS)
         self.acknowledgements = Acknowledgements(start.first)
-        if start.is_new or self.record.paced:
+        if start.says_start or self.record.paced:
             self.acknowledgements.say_start()
         self.registered = True
         self._staff()
@@ -335,16 +337,15 @@ class ReceiverInstance:
 
     # Registration.
 
-    async def _register(self) -> Start:
+    async def _register(self) -> StartPosition:
         registration = self.registration
         while True:
             registration.register()
             await self._carry_out()
             if registration.enough:
                 record = self.record
-                return decide_start(
-                    record.source, record.policy, registration.answers, self.options
-                )
+                answers, seen = registration.answers, to_all_of(record.source)
+                return decide_start(record.source, record.policy, answers, self.options, seen)
             await self._directory_changed.pause(0.5)
 
     async def _keep_house(self) -> None:
@@ -549,7 +550,7 @@ class ReceiverInstance:
             response = await end.read(REQUEST_SECONDS)
             for answer in reading.answers(response):
                 withdrawn = take_answer(plan, self.source, request, answer, self.world.now)
-                if isinstance(answer, Piece | Corrupt):
+                if isinstance(answer, Piece | LargePiece | Corrupt):
                     self._hand_on()
                 elif isinstance(answer, v1.FetchEnd):
                     self._withdraw(withdrawn)
@@ -582,21 +583,21 @@ class ReceiverInstance:
             for sequence in range(batch.first, batch.last + 1):
                 self._checks.consumed(self.name, self.number, batch.epoch, sequence)
             match self.mode:
-                case AcknowledgeMode.BATCHED:
+                case Acknowledging.EACH:
                     held_back += [(batch, n) for n in range(batch.first, batch.last + 1)]
                     chooser.shuffle(held_back)
                     if len(held_back) > 6:
                         self._finish(held_back)
-                case AcknowledgeMode.EXPLICIT:
+                case Acknowledging.ALL_BEFORE:
                     if chooser.random() < 0.5:
-                        self._cursor.acknowledge(batch)
-                case AcknowledgeMode.AUTOMATIC:
+                        batch.acknowledge(all_before=True)
+                case Acknowledging.AUTOMATIC:
                     pass
 
     def _finish_last(self) -> None:
         """More is wanted, and none may come before what was taken is acknowledged."""
-        if self.mode is AcknowledgeMode.EXPLICIT and self._cursor.batch is not None:
-            self._cursor.acknowledge(self._cursor.batch)
+        if self.mode is Acknowledging.ALL_BEFORE and self._cursor.batch is not None:
+            self._cursor.batch.acknowledge(all_before=True)
         self._cursor.leave()
 
     @staticmethod

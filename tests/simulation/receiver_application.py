@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from tests.simulation.acknowledging import Acknowledging
 from tests.simulation.checker import Checker
 from tests.simulation.network import Network
 from tests.simulation.receiver_actor import REPEAT_SECONDS, ReceiverInstance
@@ -15,7 +16,6 @@ from tests.simulation.world import World
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.identity import SourceName
-from quorate.receiver.options import AcknowledgeMode
 
 
 class ReceiverApplication:
@@ -31,7 +31,7 @@ class ReceiverApplication:
         session_id: int,
         stores: Sequence[str],
         stable: bool,
-        mode: AcknowledgeMode,
+        mode: Acknowledging,
         consensus: Behaviour,
         repeat_seconds: float = REPEAT_SECONDS,
     ) -> None:

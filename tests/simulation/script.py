@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from tests.simulation.acknowledging import Acknowledging
 from tests.simulation.disk import Snapshot
 from tests.simulation.endings import IMMORTAL
 from tests.simulation.receiver_actor import ReceiverInstance
@@ -21,7 +22,6 @@ from tests.simulation.violation import Violation
 from tests.simulation.world import TRACE_LINES
 
 from quorate.protocol.consensus import Behaviour
-from quorate.receiver.options import AcknowledgeMode
 from quorate.store.rules.retention import Bounds
 from quorate.store.rules.source_state import SourceState
 from quorate.store.storage.interface import Table
@@ -49,7 +49,7 @@ CALM = {
     "attributes": False,
     "outlives": False,
     "consensus": Behaviour.HIGHEST,
-    "modes": (AcknowledgeMode.BATCHED,) * 2,
+    "modes": (Acknowledging.EACH,) * 2,
     "consensus_of_receivers": (Behaviour.MAJORITY,) * 2,
 }
 

@@ -24,6 +24,7 @@ from tests.simulation.network import End, Network
 from tests.simulation.publish_store import PublishStore
 from tests.simulation.rules import Setup
 from tests.simulation.world import Event, Pending, Process, WallClock, World
+from tests.whole import whole
 
 from quorate.protocol.answers import AnswerReading
 from quorate.protocol.attributes import NO_ATTRIBUTES
@@ -37,7 +38,8 @@ from quorate.protocol.errors import (
     UnknownTopic,
     Unreachable,
 )
-from quorate.protocol.framing import check_batch, read_header
+from quorate.protocol.fragments import header_of
+from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
@@ -74,6 +76,7 @@ TICK_SECONDS = 0.1
 REGISTRATION_SECONDS = 0.3
 BACKUP_SECONDS = 0.4
 PATIENCE_SECONDS = 0.005
+PATIENCE_WITH_OTHERS_SECONDS = 1.5
 LIVE_FRAMES_MAX = 8
 DEREGISTER_SECONDS = 2.0
 DEREGISTER_RETRY_SECONDS = 0.1
@@ -173,7 +176,7 @@ class SourceInstance:
         checker.opened(number, setup)
         network.serve(self.process, self)
         world.note("%s starts, knows stable %s", self.process.name, publish_store.stable_upto)
-        self.core.start(world.now)
+        self.core.start(world.now, world.now + PATIENCE_WITH_OTHERS_SECONDS)
         self._sync_stores()
         self.process.start(self._tick())
 
@@ -532,7 +535,7 @@ class SourceInstance:
             if any(item.last > core.stable_upto for item in kept):
                 self.world.reach("kept but unstable sent again", self.process.name)
             for item in kept:
-                term = read_header(item.batch).epoch
+                term = header_of(item.batch).epoch
                 self.checker.loaded(self.number, term, item.first, item.last)
             core.loaded(kept, self.world.now)
             self._after_input()
@@ -582,8 +585,9 @@ class SourceInstance:
         packed = self.core.take(int(self.clock.seconds() * 1e9))
         if self.publish_store.outlives:
             await self.process.sleep(self.world.chooser.uniform(0.0, 0.002))
-        self.publish_store.append(packed.batch)
-        contents = contents_of(packed.batch, check_batch(packed.batch))
+        batch = whole(packed.batch)
+        self.publish_store.append(batch)
+        contents = contents_of(batch, check_batch(batch))
         self.checker.released(
             self.number,
             self.core.epoch,
@@ -591,7 +595,7 @@ class SourceInstance:
             contents,
             remembered=self.publish_store.outlives,
         )
-        frame = self.core.release(packed, self.world.now)
+        frame = whole(self.core.release(packed, self.world.now))
         self._wake()
         self._publish(frame)
         self._soon()

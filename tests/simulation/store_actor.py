@@ -75,6 +75,7 @@ from quorate.store.storage.interface import (
     Reads,
     Write,
 )
+from quorate.store.storage.large_batches import LargeRow, read_fragment
 from quorate.store.storage.reader import (
     StoredBatch,
     read,
@@ -675,7 +676,12 @@ class StoreActor:
         await self.serving()
         source = SourceName(request.source.topic, request.source.session_id)
         async for response in fetch(
-            self.engine, self._read_chunk, source, request.first, request.last
+            self.engine,
+            self._read_chunk,
+            self._read_fragment,
+            source,
+            request.first,
+            request.last,
         ):
             await end.write(response)
 
@@ -688,6 +694,9 @@ class StoreActor:
         if state.lineage is not lineage:
             self.world.reach("epoch begun during a fetch", self.name)
         return chunk
+
+    async def _read_fragment(self, row: LargeRow, number: int) -> bytes:
+        return read_fragment(self.disk, row, number)
 
     async def apart(self, work: Callable[[], A]) -> A:
         """Anything may happen before it is done."""

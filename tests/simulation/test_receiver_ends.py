@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests import seams
+from tests.simulation.acknowledging import Acknowledging
 from tests.simulation.disk import Snapshot
 from tests.simulation.endings import AGES, Mortality
 from tests.simulation.guards import Guard, Mutation, missed
@@ -21,7 +22,6 @@ from tests.simulation.weather import LASTING
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.identity import SourceName
-from quorate.receiver.options import AcknowledgeMode
 from quorate.receiver.protocol.registration import Phase
 from quorate.store.rules import (
     receiver_tombstones,
@@ -51,7 +51,7 @@ A, B, C = ALL = ("store1", "store2", "store3")
 OLD = majority_of(ALL)
 HIGHEST = {
     "consensus_of_receivers": (Behaviour.HIGHEST,) * 2,
-    "modes": (AcknowledgeMode.BATCHED,) * 2,
+    "modes": (Acknowledging.EACH,) * 2,
 }
 """What one store has is enough to start too high."""
 

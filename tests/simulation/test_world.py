@@ -57,6 +57,7 @@ def test_a_seed_is_one_world() -> None:
     assert one.world.trace() == again.world.trace()
 
 
+@pytest.mark.long
 def test_worlds_are_the_same_in_processes_of_their_own() -> None:
     """Also though what is frozen here is not frozen there."""
     seeds = range(CHUNK + 1)

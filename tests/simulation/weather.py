@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.simulation import rules
+from tests.simulation.acknowledging import Acknowledging
 from tests.simulation.endings import GRACE_SECONDS, Mortality
 from tests.simulation.rules import Setup
 
 from quorate.protocol.consensus import Behaviour
-from quorate.receiver.options import AcknowledgeMode
 from quorate.store.rules.lifetimes import Lifetimes
 
 STORES_MAX = 7
@@ -127,7 +127,7 @@ class Weather:
     """The source's publish store outlives its processes."""
     consensus: Behaviour
     """The source's; no setting may lose what is stable."""
-    modes: tuple[AcknowledgeMode, ...]
+    modes: tuple[Acknowledging, ...]
     """One for each receiver. Every other one wants only what is stable."""
     consensus_of_receivers: tuple[Behaviour, ...]
 
@@ -173,7 +173,7 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
         attributes=seed % 5 < 2,
         outlives=chooser.random() < 0.4,
         consensus=chooser.choice((Behaviour.HIGHEST, *Behaviour)),
-        modes=tuple(chooser.choice(list(AcknowledgeMode)) for _ in range(receivers)),
+        modes=tuple(chooser.choice(list(Acknowledging)) for _ in range(receivers)),
         consensus_of_receivers=tuple(chooser.choice(list(Behaviour)) for _ in range(receivers)),
     )
     # What a test has fixed is as it says, and nothing besides.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from tests.whole import whole
+
 from quorate.protocol.ends import Position, Told
 from quorate.protocol.errors import (
     Fenced,
@@ -77,7 +79,7 @@ def send(core: SourceCore, *payloads: bytes, now: float = 0.0) -> bytes:
     window.payloads += payloads
     window.next_sequence += len(payloads)
     window.sent_bytes += sum(map(len, payloads))
-    return core.release(core.take(0), now)
+    return whole(core.release(core.take(0), now))
 
 
 def frames(core: SourceCore, store: str, now: float = 0.0) -> list[Frame]:

@@ -120,7 +120,7 @@ def put_into(path: Path, first: int, *messages: Outgoing) -> None:
     store.open()
     store.claim(name)
     batch = encode_batch(name, 1, first, payloads, 0, attributes=attributes)
-    store.append(batch, first + len(messages) - 1)
+    store.goes_on(first + len(messages), [batch])
     store.close()
 
 

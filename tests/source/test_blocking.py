@@ -18,6 +18,8 @@ from quorate.protocol.errors import (
     NoQuorum,
     NotRegistered,
     NotYetStable,
+    SendTimedOut,
+    WaitsForItself,
 )
 from quorate.source import (
     Event,
@@ -57,6 +59,37 @@ def open_source(group: list[FakeStore], options: SourceOptions = QUICK) -> Sourc
     )
 
 
+class FastLoop:
+    """A loop that does at once what another thread asks of it, unless that has to wait."""
+
+    def __init__(self, loop: Any) -> None:
+        self._loop = loop
+
+    def call_soon_threadsafe(self, function: Any) -> None:
+        done = threading.Event()
+
+        def call() -> None:
+            function()
+            self._loop.call_soon(done.set)
+
+        self._loop.call_soon_threadsafe(call)
+        done.wait(0.2)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+
+def test_a_message_is_sent_even_if_the_loop_is_faster_than_its_thread(
+    group: list[FakeStore],
+) -> None:
+    with open_source(group) as source:
+        loop: Any = FastLoop(source._loop)
+        source._loop = loop
+        assert source.publish(b"0", timeout=5).sequence == 0
+        assert source.send_many([b"1", b"2"]) == range(1, 3)
+        source.flush(5)
+
+
 def test_messages_keep_their_order_and_numbers(group: list[FakeStore]) -> None:
     with open_source(group) as source:
         numbers = [source.send(b"%d" % number) for number in range(20_000)]
@@ -71,7 +104,7 @@ def test_messages_keep_their_order_and_numbers(group: list[FakeStore]) -> None:
         assert (source.next_sequence, source.stable_upto) == (40_001, 40_000)
         assert source.registered
         assert (source.epoch, source.name.session_id) == (1, 0x10)
-        assert source.information.epoch == 1
+        assert source._core.information().epoch == 1
     for store in group:
         assert store.messages == {number: b"%d" % number for number in range(40_001)}
     events = list(source.events())
@@ -145,12 +178,56 @@ def test_a_full_window_holds_the_sender_up(group: list[FakeStore]) -> None:
         thread.start()
         assert not done.wait(0.3)
         assert source.stable_upto == -1
-        assert source.next_sequence < 30_000
+        assert source.next_sequence == 100
+        assert (source.unstable_messages, source.unstable_bytes) == (100, 100)
         for store in group:
             run_blocking(on_loop(store.acknowledge_again))
         assert done.wait(30)
         thread.join()
     assert len(group[0].messages) == 30_000
+
+
+def test_a_call_waits_no_longer_than_it_is_told(group: list[FakeStore]) -> None:
+    source = open_source(group, SourceOptions(flight_messages=10))
+    for store in group:
+        run_blocking(on_loop(store.acknowledging.clear))
+    with pytest.raises(NotYetStable, match=r"after 0\.1 s"):
+        source.publish(b"0", timeout=0.1)
+    source.send_many([b"x"] * 9)
+    for timeout in (0, 0.1):
+        for call in (
+            lambda t=timeout: source.send(b"y", timeout=t),
+            lambda t=timeout: source.send(b"y", b"key", timeout=t),
+            lambda t=timeout: source.send_many([b"y"], timeout=t),
+            lambda t=timeout: source.commit([b"y"], b"mark", timeout=t),
+            lambda t=timeout: source.publish(b"y", timeout=t),
+        ):
+            with pytest.raises(SendTimedOut, match="flight window is full"):
+                call()
+    assert source.next_sequence == 10
+    for store in group:
+        run_blocking(on_loop(store.acknowledge_again))
+    assert source.send(b"10", timeout=10) == 10
+    assert source.publish(b"11", timeout=30).sequence == 11
+    source.close()
+
+
+@pytest.mark.expects_log("does not take|lost its quorum")
+def test_a_call_waits_for_a_quorum_if_it_is_told(group: list[FakeStore]) -> None:
+    with open_source(group) as source:
+        events = source.events()
+        for store in group[1:]:
+            run_blocking(store.stop())
+        assert any(isinstance(event, QuorumLost) for event in events)
+        with pytest.raises(SendTimedOut, match="too few stores"):
+            source.send(b"x", timeout=0.1, wait_quorum=True)
+        done: list[int] = []
+        sender = threading.Thread(target=lambda: done.append(source.send(b"0", wait_quorum=True)))
+        sender.start()
+        for store in group[1:]:
+            run_blocking(store.start())
+        sender.join(30)
+        assert done == [0]
 
 
 @pytest.mark.expects_log("does not take|lost its quorum")
@@ -195,12 +272,12 @@ def test_a_close_that_can_not_finish_says_so(group: list[FakeStore]) -> None:
     source = open_source(group, SourceOptions(flight_messages=10))
     for store in group:
         run_blocking(on_loop(store.acknowledging.clear))
-    source.send_many([b"x"] * 100)
+    source.send_many([b"x"] * 10)
     with pytest.raises(NotYetStable):
         source.flush(timeout=0.1)
     with pytest.raises(NotYetStable) as raised:
         source.close(timeout=0.3)
-    assert raised.value.last == 99
+    assert raised.value.last == 9
 
 
 def test_attributes_stay_with_their_messages(group: list[FakeStore]) -> None:
@@ -221,3 +298,33 @@ def test_attributes_stay_with_their_messages(group: list[FakeStore]) -> None:
             source.send(b"", key=b"k" * (1 << 20))
     sent += [Outgoing(b"c", b"k"), Outgoing(b"d"), Outgoing(b"last", b"key", {"n": b"v"})]
     assert contents(group[0]) == sent
+
+
+def test_a_callback_that_would_wait_for_itself_is_told_at_once(group: list[FakeStore]) -> None:
+    raised: list[type[Exception]] = []
+    with open_source(group) as source:
+
+        async def on_the_background_thread() -> None:
+            calls = (
+                source.flush,
+                source.close,
+                lambda: source.publish(b"x", timeout=1),
+                lambda: source.commit([b"x"], b"mark"),
+                lambda: open_source(group),
+            )
+            for call in calls:
+                try:
+                    call()
+                except WaitsForItself as error:
+                    raised.append(type(error))
+
+        run_blocking(on_the_background_thread())
+        assert len(raised) == 5
+        assert source.publish(b"y", timeout=30).sequence == 0
+
+
+@pytest.mark.parametrize("wrong", [{"session_id": "x"}, {"session_id": 1.5}, {"topic": 5}])
+def test_an_argument_of_another_type_is_named(wrong: dict[str, Any]) -> None:
+    arguments: dict[str, Any] = {"topic": "orders", "stores": "127.0.0.1:1"} | wrong
+    with pytest.raises(InvalidArgument):
+        Source.open(**arguments)

@@ -46,7 +46,7 @@ async def moved(source: Source, names: str) -> None:
     A crash may have come when that was so already.
     """
     async with asyncio.timeout(60):
-        while {entry.name for entry in source.information.stores} != set(names):  # noqa: ASYNC110
+        while {entry.name for entry in source._core.information().stores} != set(names):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 

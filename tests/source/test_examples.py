@@ -138,7 +138,7 @@ async def test_one_store_per_location_survives_a_location_and_has_a_spare(exampl
             "first", "london-1", "london-3"
         )
         await source.publish(b"1")
-        assert "london-3" in {entry.name for entry in source.information.stores}
+        assert "london-3" in {entry.name for entry in source._core.information().stores}
         await example.stop("frankfurt", 2)
         # The second group has lost its quorum; the first has it, with its spare.
         receipt = await source.publish(b"2")

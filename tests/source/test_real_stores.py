@@ -195,7 +195,7 @@ async def test_a_publish_store_that_contradicts_the_stores(group: Group, tmp_pat
     store = FilePublishStore(tmp_path / "publish")
     store.open()
     store.claim(name)
-    store.append(encode_batch(name, 1, 5, [b"other"], 0), 5)
+    store.goes_on(6, [encode_batch(name, 1, 5, [b"other"], 0)])
     store.close()
     with pytest.raises(ContentConflict):
         await group.open(publish_store=FilePublishStore(tmp_path / "publish"))
@@ -208,7 +208,7 @@ async def test_a_publish_store_goes_on(group: Group, tmp_path: Path) -> None:
     store = FilePublishStore(tmp_path / "publish")
     store.open()
     store.claim(name)
-    store.append(encode_batch(name, 1, 8, [b"%d" % n for n in range(8, 15)], 0), 14)
+    store.goes_on(15, [encode_batch(name, 1, 8, [b"%d" % n for n in range(8, 15)], 0)])
     store.close()
     async with await group.open(publish_store=FilePublishStore(tmp_path / "publish")) as source:
         assert source.next_sequence == 15

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests import seams
 from tests.source.fake_store import FakeStore
 from tests.source.real_stores import RealStores
 from tests.source.support import open_source
 
+from quorate.protocol.delays import Delays
 from quorate.source import (
     Event,
     SourceOptions,
@@ -69,18 +69,14 @@ async def test_a_store_that_is_down_is_waited_for_once(tmp_path: Path) -> None:
 
 
 async def test_who_waits_to_be_asked_again_is_asked_what_is_new_at_once(
-    stores: list[FakeStore], monkeypatch: pytest.MonkeyPatch
+    stores: list[FakeStore],
 ) -> None:
     """A store that has promised is asked less and less often while others are waited for."""
-    for setting in (
-        seams.STORE_SESSION_RETRY_SECONDS_FIRST,
-        seams.STORE_SESSION_RETRY_SECONDS_MAX,
-    ):
-        setting.replace(monkeypatch, 1e6)
     first, second, third = stores
     second.answering.clear()
     third.answering.clear()
-    options = SourceOptions(registration_interval=1.0)
+    seldom = Delays(first=1e6, longest=1e6)
+    options = SourceOptions(registration_interval=1.0, delays=seldom)
     opening = asyncio.create_task(open_source(stores, options=options))
     async with asyncio.timeout(60):
         while len(first.promises) < 2:  # noqa: ASYNC110

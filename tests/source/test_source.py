@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from tests.source.fake_store import FakeStore
 from tests.source.support import QUICK, addresses, event_of, open_source
 
 from quorate.protocol.errors import (
+    STREAM_IS_OPEN,
     Closed,
     ContentConflict,
     Fenced,
@@ -27,15 +30,18 @@ from quorate.protocol.errors import (
     PolicyNotInForce,
     QuorateError,
     RegIdInUse,
+    SendTimedOut,
     SourceActive,
     StorageFailed,
     TopicRefused,
     VersionMismatch,
 )
+from quorate.protocol.fragments import Batch
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.policy import Policy
 from quorate.source import (
     Durability,
+    Event,
     FilePublishStore,
     FlightBehaviour,
     FlightExceeded,
@@ -52,6 +58,7 @@ from quorate.source import (
     SourceOptions,
     StoreCaughtUp,
     StoreUnresponsive,
+    WaitingForIdentity,
 )
 
 Stores = list[FakeStore]
@@ -95,7 +102,7 @@ async def test_it_registers_with_all_stores_and_sends(stores: Stores) -> None:
         for store in stores:
             await store.until_held(2)
             assert store.messages == {0: b"0", 1: b"1", 2: b"2"}
-        entries = source.information.stores
+        entries = source._core.information().stores
         assert [entry.address for entry in entries] == [store.address for store in stores]
         assert [entry.reg_id for entry in entries] == [7, 7, 7]
     assert [store.goodbye for store in stores] == [2, 2, 2]
@@ -180,6 +187,49 @@ async def test_a_living_source_keeps_its_identity(stores: Stores) -> None:
         with pytest.raises(SourceActive):
             await open_source(stores)
         await first.publish(b"still mine")
+
+
+@pytest.mark.expects_log("cannot go on|refused by")
+@pytest.mark.parametrize("timeout", [0.1, 60.0])
+async def test_a_living_source_is_the_reason_however_short_the_wait(
+    stores: Stores, timeout: float
+) -> None:
+    async with await open_source(stores):
+        with pytest.raises(SourceActive):
+            await open_source(stores, timeout=timeout, options=SourceOptions())
+
+
+async def refuse_until(stores: Stores, told: asyncio.Event, refusal: QuorateError) -> None:
+    """Have all stores refuse until the event is set."""
+    for store in stores:
+        store.refusal = refusal
+    await told.wait()
+    for store in stores:
+        store.refusal = None
+
+
+@pytest.mark.expects_log("waits for another instance")
+@pytest.mark.parametrize(
+    ("timeout", "free_in_ms", "seconds"), [(60.0, 200, 0.2), (None, STREAM_IS_OPEN, None)]
+)
+async def test_the_end_of_a_protection_is_waited_for(
+    stores: Stores, timeout: float | None, free_in_ms: int, seconds: float | None
+) -> None:
+    told, waits = asyncio.Event(), list[WaitingForIdentity]()
+
+    def take(event: Event) -> None:
+        if isinstance(event, WaitingForIdentity):
+            waits.append(event)
+            told.set()
+
+    refusal = SourceActive("orders", "s", free_in_ms)
+    refusing = asyncio.create_task(refuse_until(stores, told, refusal))
+    async with await open_source(stores, timeout=timeout, on_event=take):
+        await refusing
+        (wait,) = waits
+        assert (wait.seconds is None) == (seconds is None)
+        if seconds is not None and wait.seconds is not None:
+            assert wait.seconds <= seconds
 
 
 @pytest.mark.expects_log("cannot go on|does not take|lost its quorum")
@@ -311,8 +361,11 @@ async def test_a_changed_policy_is_registered_by_way_of_the_old_one(stores: Stor
     async with await open_source(stores[:2]) as source:
         await source.send_many(numbered(0, 9))
     before = addresses(stores[:2])
-    with pytest.raises(PolicyNotInForce, match="previous_policies"):
+    with pytest.raises(PolicyNotInForce, match="previous_policies") as raised:
         await open_source(stores)
+    assert set(raised.value.unnamed.split(",")) == set(before.split(","))
+    assert f'previous_policies=["{raised.value.unnamed}"]' in str(raised.value)
+    assert "a=host:port" in str(raised.value)
     async with await open_source(stores, previous_policies=[before]) as source:
         await source.publish(b"10")
         changed = await event_of(source, MembershipChanged, nth=3)
@@ -327,7 +380,7 @@ async def test_a_changed_policy_is_registered_by_way_of_the_old_one(stores: Stor
 async def test_reg_ids(stores: Stores) -> None:
     async with await open_source(stores, session_id=None, reg_id=77) as source:
         assert source.name.session_id == 77
-        assert [entry.reg_id for entry in source.information.stores] == [77, 77, 77]
+        assert [entry.reg_id for entry in source._core.information().stores] == [77, 77, 77]
 
 
 @pytest.mark.parametrize(
@@ -577,6 +630,47 @@ async def test_an_error_inside_is_not_hidden_by_closing(stores: Stores) -> None:
         await fail_inside()
 
 
+@pytest.mark.parametrize("timeout", [0, 0.1])
+async def test_a_call_waits_no_longer_than_it_is_told(stores: Stores, timeout: float) -> None:
+    source = await open_source(stores, options=SourceOptions(flight_messages=10))
+    for store in stores:
+        store.acknowledging.clear()
+    assert await source.send_many([b"x"] * 10, timeout=timeout) == range(10)
+    for call in (
+        source.send(b"y", timeout=timeout),
+        source.send(b"y", b"key", timeout=timeout),
+        source.send_many([b"y"], timeout=timeout),
+        source.commit([b"y"], b"mark", timeout=timeout),
+        source.publish(b"y", timeout=timeout),
+    ):
+        with pytest.raises(SendTimedOut, match="flight window is full"):
+            await call
+    assert source.next_sequence == 10
+    for store in stores:
+        store.acknowledge_again()
+    assert await source.send(b"10", timeout=10) == 10
+    for store in stores:
+        store.acknowledging.clear()
+    with pytest.raises(NotYetStable):
+        await source.publish(b"11", timeout=timeout)
+    with pytest.raises(NotYetStable):
+        await source.close(0)
+
+
+@pytest.mark.expects_log("does not take|lost its quorum")
+async def test_a_call_waits_for_a_quorum_if_it_is_told(stores: Stores) -> None:
+    async with await open_source(stores) as source:
+        for store in stores[1:]:
+            await store.stop()
+        await event_of(source, QuorumLost)
+        with pytest.raises(SendTimedOut, match="too few stores"):
+            await source.send(b"x", timeout=0.1, wait_quorum=True)
+        sending = asyncio.create_task(source.send(b"0", wait_quorum=True))
+        for store in stores[1:]:
+            await store.start()
+        assert await asyncio.wait_for(sending, 30) == 0
+
+
 # -- publish stores -------------------------------------------------------------------------
 
 
@@ -629,8 +723,17 @@ async def test_stores_that_forgot_what_was_stable_are_not_written_over(
 
 
 class BrokenPublishStore(MemoryPublishStore):
-    def append(self, batch: bytes, last: int) -> None:
-        raise StorageFailed("/disk", f"no space for {len(batch)} bytes up to {last}")
+    """Fails when a batch is to be kept, or at the sync behind that."""
+
+    def packed(self, batch: Batch) -> None:
+        if not self.slow:
+            raise StorageFailed("/disk", f"no space for {len(batch)} bytes")
+
+    def syncing(self) -> Callable[[], None]:
+        def fail() -> None:
+            raise StorageFailed("/disk", "it is gone")
+
+        return fail
 
 
 @pytest.mark.parametrize("slow", [False, True])
@@ -651,13 +754,32 @@ async def test_a_publish_store_that_fails_ends_the_source_before_the_wire(
 
 
 @pytest.mark.expects_log("lost its quorum")
-async def test_close_reports_what_no_publish_store_has(stores: Stores, tmp_path: Path) -> None:
+async def test_what_was_not_packed_outlives_the_source_too(stores: Stores, tmp_path: Path) -> None:
     source = await open_source(stores, publish_store=FilePublishStore(tmp_path))
     await source.send(b"gathered")
     # It registers anew before the batch is packed.
     source._core.registration.start(asyncio.get_running_loop().time(), 2)
-    with pytest.raises(NotYetStable):
-        await source.close(timeout=0.0)
+    await source.close(timeout=0.0)
+    async with await open_source(stores, publish_store=FilePublishStore(tmp_path)) as source:
+        assert source.next_sequence == 1
+        await source.flush(60)
+    assert stores[0].messages == {0: b"gathered"}
+
+
+@pytest.mark.parametrize("durable", [False, True])
+async def test_a_close_in_vain_says_where_the_messages_are(
+    stores: Stores, tmp_path: Path, durable: bool
+) -> None:
+    kept = FilePublishStore(tmp_path) if durable else None
+    source = await open_source(stores, publish_store=kept)
+    for store in stores:
+        store.acknowledging.clear()
+    await source.send(b"0")
+    advice = f"store {tmp_path} has them. Open" if durable else "below its next_sequence; send the"
+    with pytest.raises(NotYetStable, match=advice):
+        await source.flush(0.1)
+    with contextlib.suppress(NotYetStable):
+        await source.close(0.1)
 
 
 async def test_a_flush_that_is_overtaken_by_close_does_not_hang(stores: Stores) -> None:

@@ -81,7 +81,7 @@ async def test_one_beside_the_group_has_no_part_in_what_is_stable(stores: RealSt
             messages = aiter(receiver)
             assert [(await anext(messages)).payload for _ in range(2)] == [b"0", b"1"]
             registered = [
-                event for event in receiver._events._history if isinstance(event, StoreRegistered)
+                event for event in receiver._events.kept() if isinstance(event, StoreRegistered)
             ]
             assert {event.store: event.state_only for event in registered} == {
                 "a": False,

@@ -48,6 +48,7 @@ from quorate.store.storage.records import (
 )
 from quorate.transport.channels import frames_to, open_channel
 from quorate.transport.failures import error_from_call, failure_from_wire
+from quorate.transport.status import read_status, status_request
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -349,9 +350,10 @@ class Client:
         return fetched
 
     async def status(self) -> store_v1.StatusResponse:
-        request = store_v1.StatusRequest(protocol_version=PROTOCOL_VERSION)
-        response: store_v1.StatusResponse = await self.call("Status", request)
-        return response
+        try:
+            return await read_status(self.stub.Status(status_request()))
+        except grpc.aio.AioRpcError as error:
+            raise error_from_call(self.address, error) from error
 
 
 class Stream:
@@ -385,7 +387,9 @@ class Stream:
     async def read(self) -> store_v1.AppendResponse:
         """The next response; raises what the store ended the stream with."""
         try:
-            response = await asyncio.wait_for(self.call.read(), 30)
+            # Python 3.11's wait_for forgets a cancellation that meets an answer.
+            async with asyncio.timeout(30):
+                response = await self.call.read()
             if response is grpc.aio.EOF:
                 raise EOFError
         except grpc.aio.AioRpcError as error:

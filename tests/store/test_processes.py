@@ -136,6 +136,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("least", [0, 16 * 1024 * 1024], ids=["full", "nearly full"])
+@pytest.mark.expects_log("MiB left")
 async def test_a_full_disk_stops_the_store_and_loses_nothing(small_disk: Path, least: int) -> None:
     store = Process(small_disk / "data", str(least))
     payloads = [os.urandom(1000) for _ in range(256)]

@@ -6,9 +6,9 @@ import pytest
 from tests.store.support import ORDERS, TRADES
 
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.identity import SourceName
 from quorate.store.watchers import (
     Directory,
+    Watcher,
     by_pattern,
     by_topic,
 )
@@ -16,17 +16,17 @@ from quorate.store.watchers import (
 SOURCES = [ORDERS, TRADES]
 
 
-def names(sources: list[SourceName]) -> list[str]:
-    return [source.topic for source in sources]
+async def taken(watcher: Watcher) -> list[str]:
+    return [source.topic async for source in watcher.take()]
 
 
-def test_a_watcher_is_owed_what_is_known_and_asked_for() -> None:
+async def test_a_watcher_is_owed_what_is_known_and_asked_for() -> None:
     directory = Directory()
     with directory.watching(by_topic("orders"), SOURCES) as watcher:
-        assert names(watcher.take()) == ["orders"]
-        assert watcher.take() == []
+        assert await taken(watcher) == ["orders"]
+        assert await taken(watcher) == []
     with directory.watching(by_pattern("tr.*|or"), SOURCES) as watcher:
-        assert names(watcher.take()) == ["trades"], "a pattern matches all of the topic"
+        assert await taken(watcher) == ["trades"], "a pattern matches all of the topic"
 
 
 async def test_changes_that_were_not_taken_are_one() -> None:
@@ -35,7 +35,7 @@ async def test_changes_that_were_not_taken_are_one() -> None:
         for _ in range(1000):
             directory.changed(ORDERS)
         await asyncio.wait_for(watcher.changed(), 1)
-        assert names(watcher.take()) == ["orders"]
+        assert await taken(watcher) == ["orders"]
         waiting = asyncio.create_task(watcher.changed())
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -43,12 +43,12 @@ async def test_changes_that_were_not_taken_are_one() -> None:
         await asyncio.wait_for(waiting, 1)
 
 
-def test_nobody_watches_after_the_call() -> None:
+async def test_nobody_watches_after_the_call() -> None:
     directory = Directory()
     with directory.watching(by_topic("orders"), ()) as watcher:
         pass
     directory.changed(ORDERS)
-    assert watcher.take() == []
+    assert await taken(watcher) == []
 
 
 def test_a_bad_pattern_is_a_clear_error() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.simulation.acknowledging import Acknowledging
 from tests.transcripts.away import AWAY
 from tests.transcripts.by_hand import batch_that_straddles_what_is_kept
 from tests.transcripts.changes import CHANGES
@@ -12,8 +13,6 @@ from tests.transcripts.keeping_state import store_that_keeps_state_only
 from tests.transcripts.limbo import LIMBO
 from tests.transcripts.receivers import RECEIVERS
 from tests.transcripts.stage import SOURCE, Stage
-
-from quorate.receiver.options import AcknowledgeMode
 
 
 def void(_: object) -> None:
@@ -236,7 +235,7 @@ def receiver_starts_where_it_wants() -> Stage:
     stage = Stage()
     source = stage.source_as_ever()
     stage.send(source)
-    receiver = stage.receiver(AcknowledgeMode.EXPLICIT)
+    receiver = stage.receiver(Acknowledging.ALL_BEFORE)
     stage.until(stage.has_taken(receiver, 0))
     stage.settle(0.2)
     stage.say("The receiver goes away; six more messages are sent.")

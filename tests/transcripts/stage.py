@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from tests.simulation.acknowledging import Acknowledging
 from tests.simulation.disk import Snapshot
 from tests.simulation.publish_store import PublishStore
 from tests.simulation.receiver_actor import ReceiverInstance
@@ -27,7 +28,6 @@ from tests.transcripts.telling import (
 
 from quorate.protocol.consensus import Behaviour, StartingPoint
 from quorate.protocol.identity import SourceName
-from quorate.receiver.options import AcknowledgeMode
 from quorate.source.options import SourceOptions
 
 SOURCE = SourceName("orders", 0x10)
@@ -133,7 +133,7 @@ class Stage:
 
     def receiver(
         self,
-        mode: AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
+        mode: Acknowledging = Acknowledging.AUTOMATIC,
         *,
         stable: bool = False,
         name: str = "receiver",

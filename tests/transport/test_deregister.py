@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests import seams
 
+from quorate.protocol.delays import Delays
 from quorate.protocol.errors import Fenced, QuorateError, Unreachable
 from quorate.transport.deregister import deregister_at
 from quorate.v1.store_pb2 import DeregisterRequest, DeregisterResponse
@@ -30,7 +31,7 @@ class Stub:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    seams.DEREGISTER_RETRY_SECONDS.replace(monkeypatch, 0.0)
+    seams.REPEAT_IN_DEREGISTER.replace(monkeypatch, Delays(first=0.0))
 
 
 async def told(*script: DeregisterResponse | Exception) -> tuple[object, list[QuorateError]]:

@@ -19,6 +19,7 @@ from quorate.console.ui.exits import (
     report,
     say,
 )
+from quorate.console.ui.help import GroupedCommand
 from quorate.console.ui.settings import check_variables
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.exit_codes import FAILED
@@ -31,6 +32,7 @@ class Lazy:
     module: str
     attribute: str
     summary: str
+    kind: type[typer.core.TyperCommand] = typer.core.TyperCommand
 
 
 COMMANDS = {
@@ -39,12 +41,18 @@ COMMANDS = {
         "demo",
         "Stream real data through failures, and verify the result.",
     ),
-    "dev": Lazy("quorate.console.commands.dev", "dev", "Run a local group of stores."),
+    "dev": Lazy("quorate.console.commands.dev", "dev", "Run a group of stores on this machine."),
     "send": Lazy(
-        "quorate.console.commands.send", "send", "Send messages from a file or from stdin."
+        "quorate.console.commands.send",
+        "send",
+        "Send messages from a file or from stdin.",
+        GroupedCommand,
     ),
     "receive": Lazy(
-        "quorate.console.commands.receive", "receive", "Print the messages of a topic."
+        "quorate.console.commands.receive",
+        "receive",
+        "Print the messages of a topic.",
+        GroupedCommand,
     ),
     "status": Lazy(
         "quorate.console.commands.status",
@@ -54,8 +62,9 @@ COMMANDS = {
     "repair": Lazy(
         "quorate.console.commands.repair",
         "repair",
-        "Fill what stores lack from their peers; accept a loss.",
+        "Fill what stores lack from their peers.",
     ),
+    "loss": Lazy("quorate.console.commands.loss", "loss", "Accept that messages are lost."),
     "deregister": Lazy(
         "quorate.console.commands.deregister",
         "deregister",
@@ -85,7 +94,9 @@ COMMANDS = {
         "Show rates, sizes and gaps of the stored messages.",
     ),
     "store": Lazy(
-        "quorate.console.commands.store", "store", "Run a store, or check its configuration."
+        "quorate.console.commands.store",
+        "store",
+        "Run a store, check its configuration, or readmit it.",
     ),
     "bench": Lazy(
         "quorate.console.bench", "bench", "Measure throughput and latency on this machine."
@@ -93,10 +104,10 @@ COMMANDS = {
 }
 
 
-_EXTRAS = {
+EXTRAS = {
     "rocksdict": "store",
     "pydantic": "store",
-    "psutil": "demo",
+    "psutil": "bench",
     "pyspark": "spark",
     "pyarrow": "spark",
     "pandas": "spark",
@@ -112,7 +123,7 @@ def load(name: str) -> Any:
     application = found
     if not isinstance(found, typer.Typer):
         application = typer.Typer(add_completion=False, rich_markup_mode=None)
-        application.command(name)(found)
+        application.command(name, cls=lazy.kind)(found)
     command = typer.main.get_command(application)
     command.name = name
     return command
@@ -135,12 +146,13 @@ class Commands(typer.core.TyperGroup):
         except QuorateError as error:
             raise typer.Exit(report(error, ctx.meta)) from error
         except ModuleNotFoundError as error:
-            extra = _EXTRAS.get(error.name or "")
+            module = (error.name or "").partition(".")[0]
+            extra = EXTRAS.get(module)
             if extra is None:
                 raise
             say(
-                f"This command needs {error.name}, which is not installed. Install it: "
-                f"pip install 'quorate[{extra}]'.",
+                f"This command needs {module}, which is not installed. Run this in the "
+                f"directory of Quorate: pip install '.[{extra}]'.",
                 style="bold red",
                 label="error",
             )
@@ -154,7 +166,9 @@ class Commands(typer.core.TyperGroup):
 
 app = typer.Typer(
     cls=Commands,
-    help="Brokerless, quorum-persistent messaging.",
+    help="Brokerless, quorum-persistent messaging.\n\n"
+    "To begin, see `quorate demo`. Or run `quorate dev` in one terminal, and `quorate send` and "
+    "`quorate receive` in others.",
     epilog="Exit codes: 0 done, 1 failed, 2 usage, 10 unhealthy, 69 unreachable, "
     "75 outcome unknown, 77 denied, 78 configuration, 130 interrupted.",
     no_args_is_help=True,

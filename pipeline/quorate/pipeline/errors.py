@@ -28,8 +28,8 @@ class JavaNotFound(QuorateError):
 
     def describe(self) -> str:
         return (
-            f"Spark needs Java 17 or newer, and none was found ({self.tried}). Install one, set "
-            "JAVA_HOME, or `pip install 'quorate[spark]'`, which brings one."
+            f"Spark needs Java 17 or newer, and none was found ({self.tried}). Install one, or set "
+            "JAVA_HOME. Or run `pip install '.[spark]'` in the directory of Quorate: it brings one."
         )
 
 

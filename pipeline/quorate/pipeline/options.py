@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName, check_topic, parse_session_id, parse_stores
 from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.patterns import topic_pattern
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -235,7 +236,7 @@ class ReadOptions:
     def selects(self, topic: str) -> bool:
         if self.topics:
             return topic in self.topics
-        return not self.topics_pattern or bool(re.fullmatch(self.topics_pattern, topic))
+        return not self.topics_pattern or topic_pattern(self.topics_pattern).matches(topic)
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
@@ -299,11 +300,7 @@ def _topics(text: str) -> frozenset[str]:
 
 
 def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise InvalidArgument("pattern", f"{text!r} is not a regular expression: {error}") from None
-    return text
+    return topic_pattern(text).text
 
 
 def _at_least_one(text: str) -> int:

@@ -34,5 +34,21 @@ def replace_file(path: Path, content: bytes) -> None:
     """
     new = path.with_name(f"{path.name}.new")
     write_synced(new, content)
+    put_in_place(new, path)
+
+
+def put_in_place(new: Path, path: Path) -> None:
+    """Give a synced file its name, perhaps another file's, on the disk, too; raises OSError."""
     new.rename(path)
     sync_directory(path.parent)
+
+
+def allocate(descriptor: int, size: int) -> None:
+    """Give a file this size, in bytes, with room for all of it on the disk; raises OSError.
+
+    A file that is mapped into memory needs the room beforehand: a full disk would end the process.
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+    else:
+        os.pwrite(descriptor, bytes(size), 0)

@@ -12,9 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from quorate.protocol.errors import BrokenAnswer, CorruptBatch
+from quorate.protocol.fragments import Assembly, LargeBatch
 from quorate.protocol.framing import BatchHeader, check_batch
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import PROTOCOL_VERSION, RESPONSE_ANSWERS_MAX, RESPONSE_BYTES_TARGET
+from quorate.protocol.limits import (
+    PROTOCOL_VERSION,
+    RESPONSE_ANSWERS_MAX,
+    RESPONSE_BYTES_TARGET,
+)
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import lineage_to_wire, source_to_wire
@@ -48,6 +53,15 @@ class AnswerPacking:
         fetched = self._add(len(batch) + _AROUND).fetched
         fetched.batch = batch
         fetched.first, fetched.last = part.first, part.last
+
+    def fragment(self, at: int, size: int, data: bytes, part: Range) -> None:
+        """Add a fragment of a large batch, of which a part was asked for.
+
+        at: the offset of the fragment; size: the bytes of the batch.
+        """
+        fetched = self._add(len(data) + _AROUND).fetched
+        fetched.first, fetched.last = part.first, part.last
+        fetched.fragment.at, fetched.fragment.size, fetched.fragment.data = at, size, data
 
     def missing(self, part: Range, why: v1.Lookup, detail: str) -> None:
         """Add a range that is not served, why, and a detail for people."""
@@ -104,6 +118,30 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class LargePiece:
+    """A large batch that a peer served, checked and put together. All of it was asked for."""
+
+    batch: LargeBatch
+
+    @property
+    def header(self) -> BatchHeader:
+        return self.batch.header
+
+    @property
+    def first(self) -> int:
+        """The number of its only message."""
+        return self.batch.header.first
+
+    @property
+    def last(self) -> int:
+        return self.batch.header.last
+
+    def joined(self) -> Piece:
+        """Return it as any other batch. The call takes long; it is not for event loops."""
+        return Piece(self.batch.joined(), self.header, self.first, self.last)
+
+
+@dataclass(frozen=True, slots=True)
 class Corrupt:
     """An answer with something else in place of the messages [first, last].
 
@@ -115,9 +153,38 @@ class Corrupt:
     error: CorruptBatch
 
 
-Answer = Piece | Corrupt | v1.Missing | v1.FetchEnd
+@dataclass(frozen=True, slots=True)
+class ServedFragment:
+    """A fragment of a large batch that a peer served, not checked."""
+
+    at: int
+    """The offset of the fragment. At 0 a batch begins, and an earlier one broke off."""
+    size: int
+    """The bytes of the batch."""
+    data: bytes
+    sequence: int
+    """The number of the message, as the peer says."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no further fragment of the batch comes."""
+        return self.at + len(self.data) >= self.size
+
+
+FragmentedAnswer = Piece | ServedFragment | Corrupt | v1.Missing | v1.FetchEnd
+"""One answer to a fetch, as a client takes it that keeps fragments as they are."""
+
+JoinedAnswer = Piece | Corrupt | v1.Missing | v1.FetchEnd
+"""One answer to a fetch, as a client without an event loop takes it."""
+
+Answer = JoinedAnswer | LargePiece
 """One answer to a fetch, as a client takes it. A range that is missing may go on past the range
 that was asked for."""
+
+
+def joined(answer: Answer) -> JoinedAnswer:
+    """Return the answer, a large batch as any other. The call is not for event loops."""
+    return answer.joined() if isinstance(answer, LargePiece) else answer
 
 
 def fetch_request(source: SourceName, wanted: Range) -> v1.FetchRequest:
@@ -130,8 +197,8 @@ def fetch_request(source: SourceName, wanted: Range) -> v1.FetchRequest:
     )
 
 
-class AnswerReading:
-    """Read and check the responses to one fetch, one after the other.
+class FragmentedReading:
+    """Read the responses to one fetch, one after the other; hand on fragments as they come.
 
     Answers begin at the first number that was asked for. Each goes on where the one before it
     ended, and the end comes once, after all others. Each response brings an answer: a client that
@@ -139,7 +206,8 @@ class AnswerReading:
     stops does not count as "it has no more". An answer against these rules raises BrokenAnswer.
 
     A batch with a wrong checksum, of another source, or without the messages that its answer names
-    becomes `Corrupt`. Callers check by themselves that the batch belongs to their lineage.
+    becomes `Corrupt`. Callers check by themselves that the batch belongs to their lineage. Nothing
+    of a fragment is checked.
     """
 
     __slots__ = ("_last", "_next", "_source", "address", "is_over")
@@ -153,7 +221,7 @@ class AnswerReading:
         self.is_over = False
         """The end came: the client waits for nothing more."""
 
-    def answers(self, response: v1.FetchResponse | None) -> Iterator[Answer]:
+    def answers(self, response: v1.FetchResponse | None) -> Iterator[FragmentedAnswer]:
         """Yield what the next response brings; None: the call ended without another response.
 
         Raises BrokenAnswer at the first answer that is against the rules; those before it count.
@@ -169,10 +237,9 @@ class AnswerReading:
             left -= 1
             kind = answer.WhichOneof("kind")
             if kind == "fetched":
-                first, last = self._in_order(answer.fetched)
-                yield self._checked(answer.fetched.batch, first, last)
+                yield self._fetched(answer.fetched)
             elif kind == "missing":
-                self._in_order(answer.missing)
+                self._next = self._due(answer.missing) + 1
                 yield answer.missing
             elif kind == "end":
                 if left:
@@ -182,13 +249,23 @@ class AnswerReading:
             else:
                 raise self._broken(f"an answer of no kind that is known here; {_VERSION}")
 
-    def _in_order(self, part: v1.Fetched | v1.Missing) -> tuple[int, int]:
-        """Return the range that an answer is about; raise BrokenAnswer if it does not come next."""
+    def _due(self, part: v1.Fetched | v1.Missing) -> int:
+        """Return the last number of an answer; raise BrokenAnswer if it does not come next."""
         first, last = part.first, part.last
         if not first == self._next <= last or first > self._last:
             raise self._broken(f"[{first}, {last}] comes after {self._next - 1}")
-        self._next = last + 1
-        return first, last
+        return last
+
+    def _fetched(self, fetched: v1.Fetched) -> Piece | ServedFragment | Corrupt:
+        last = self._due(fetched)
+        if not fetched.HasField("fragment"):
+            self._next = last + 1
+            return self._checked(fetched.batch, fetched.first, last)
+        fragment = fetched.fragment
+        served = ServedFragment(fragment.at, fragment.size, fragment.data, fetched.first)
+        if served.is_last:
+            self._next = last + 1
+        return served
 
     def _checked(self, frame: bytes, first: int, last: int) -> Piece | Corrupt:
         """Check a batch of which [first, last] is served, perhaps more than was asked for."""
@@ -207,3 +284,68 @@ class AnswerReading:
 
     def _broken(self, detail: str) -> BrokenAnswer:
         return BrokenAnswer(self.address, detail)
+
+
+class AnswerReading:
+    """Read the responses to one fetch as `FragmentedReading` does; put large batches together.
+
+    A large batch is in memory as a whole, once all of its fragments have come.
+    """
+
+    __slots__ = ("_assembly", "_fragmented", "_source", "_where", "address")
+
+    def __init__(self, address: str, source: SourceName, wanted: Range) -> None:
+        """address: of the peer that answers; wanted: the range that it was asked for."""
+        self.address = address
+        self._fragmented = FragmentedReading(address, source, wanted)
+        self._where = f"from {address}"
+        self._source = source
+        self._assembly: Assembly | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """The end came: the client waits for nothing more."""
+        return self._fragmented.is_over
+
+    @property
+    def assembling(self) -> int:
+        """The bytes of the large batch that is coming in; 0: none is."""
+        return self._assembly.size if self._assembly is not None else 0
+
+    def answers(self, response: v1.FetchResponse | None) -> Iterator[Answer]:
+        """Yield what the next response brings, as `FragmentedReading.answers`."""
+        for answer in self._fragmented.answers(response):
+            if not isinstance(answer, ServedFragment):
+                self._assembly = None
+                yield answer
+                continue
+            if not answer.at:
+                self._assembly = Assembly(self._where)
+            if self._assembly is not None:
+                yield from self._assembled(self._assembly, answer)
+
+    def _assembled(
+        self, assembly: Assembly, fragment: ServedFragment
+    ) -> Iterator[LargePiece | Corrupt]:
+        """Yield the batch that is whole with this fragment, or what is wrong with it.
+
+        After an error the other fragments of the batch are left out.
+        """
+        sequence = fragment.sequence
+        try:
+            assembly.take(fragment.at, fragment.size, fragment.data)
+            check_served(assembly.header, self._source, sequence, self._where)
+        except CorruptBatch as error:
+            self._assembly = None
+            yield Corrupt(sequence, sequence, error)
+            return
+        if assembly.is_whole:
+            self._assembly = None
+            yield LargePiece(assembly.batch())
+
+
+def check_served(header: BatchHeader, source: SourceName, sequence: int, where: str) -> None:
+    """Raise CorruptBatch unless a served large batch has this message of this source."""
+    if (header.source, header.first) != (source, sequence):
+        detail = f"it has {header.first} of {header.source}, not {sequence} of {source}"
+        raise CorruptBatch(where, detail)

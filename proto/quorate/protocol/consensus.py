@@ -102,11 +102,11 @@ class StartingPoint:
     source: SourceName
     """The source of the stream; a receiver may follow several."""
     low: int
-    """The first message that is not acknowledged, by consensus."""
+    """The first message that is not acknowledged, by consensus; without a position, the start."""
     low_by_request_maximum: int
     """`low`, moved up to where the request maximum allows the start."""
     high: int
-    """The newest message that a store has; -1: none."""
+    """The newest message that a store had when the receiver subscribed; low - 1: all are new."""
 
 
 def starting_point(
@@ -122,11 +122,15 @@ def starting_point(
     return StartingPoint(source, low, by_maximum, high)
 
 
-def choose_start(point: StartingPoint, choose: Callable[[StartingPoint], int] | None = None) -> int:
+def choose_start(
+    point: StartingPoint, high: int, choose: Callable[[StartingPoint], int] | None = None
+) -> int:
     """Return the number where the receiver starts; the callback may choose from 0 to high + 1.
 
-    A callback that returns `low` as it was means "not changed", so the request maximum holds.
-    Raises InvalidArgument if it returns no number.
+    high: the newest message that a store has by now. It may have come after the receiver
+    subscribed. A number above high + 1 is none of the stream: it means point.high + 1, only what is
+    new. A callback that returns `low` as it was means "not changed", so the request maximum holds.
+    Raises InvalidArgument if the callback returns no number.
     """
     chosen = point.low_by_request_maximum
     if choose is not None:
@@ -136,4 +140,4 @@ def choose_start(point: StartingPoint, choose: Callable[[StartingPoint], int] | 
             raise InvalidArgument("choose_start", detail)
         if answer != point.low:
             chosen = answer
-    return min(max(chosen, 0), point.high + 1)
+    return max(chosen, 0) if chosen <= high + 1 else point.high + 1

@@ -10,7 +10,7 @@ and properties are in quorate.protocol.attributes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import google_crc32c
@@ -28,7 +28,8 @@ from quorate.v1.messages_pb2 import Messages
 # - time in ns since 1970;
 # - bytes of the topic, of the marker, of the body.
 _HEADER = struct.Struct("<4sIQQQIqHHI")
-_CHECKED_FROM = 8
+CHECKED_FROM = 8
+"""The offset from which on a batch counts towards its checksum."""
 _MAGIC = b"QRB1"
 HEADER_BYTES = _HEADER.size
 
@@ -76,6 +77,21 @@ def encode_batch(
         # Empty attributes are left out, so that equal messages are always equal bytes.
         if any(attributes):
             body = _ATTRIBUTES.repeated(attributes) + body
+    head = unchecked_head(source, epoch, first, len(payloads), timestamp_ns, marker, len(body))
+    checksum = google_crc32c.extend(google_crc32c.value(head), body)
+    return b"".join((_MAGIC, checksum.to_bytes(4, "little"), head, body))
+
+
+def unchecked_head(
+    source: SourceName,
+    epoch: int,
+    first: int,
+    count: int,
+    timestamp_ns: int,
+    marker: bytes,
+    body_bytes: int,
+) -> bytes:
+    """Return what a batch has between its checksum and its body."""
     topic = source.topic.encode()
     head = _HEADER.pack(
         _MAGIC,
@@ -83,19 +99,31 @@ def encode_batch(
         source.session_id,
         epoch,
         first,
-        len(payloads),
+        count,
         timestamp_ns,
         len(topic),
         len(marker),
-        len(body),
+        body_bytes,
     )
-    head = head[_CHECKED_FROM:] + topic + marker
-    checksum = google_crc32c.extend(google_crc32c.value(head), body)
-    return b"".join((_MAGIC, checksum.to_bytes(4, "little"), head, body))
+    return head[CHECKED_FROM:] + topic + marker
 
 
-def read_header(frame: bytes, where: str = "on the wire") -> BatchHeader:
-    """Return the header of a framed batch, without checking the checksum. Raises CorruptBatch."""
+def checked_head(head: bytes, body: Iterable[bytes]) -> bytes:
+    """Return the whole head of a batch: what `unchecked_head` made, behind magic and checksum.
+
+    body: the parts of the body.
+    """
+    checksum = google_crc32c.value(head)
+    for part in body:
+        checksum = google_crc32c.extend(checksum, part)
+    return b"".join((_MAGIC, checksum.to_bytes(4, "little"), head))
+
+
+def read_header(frame: bytes, where: str = "on the wire", size: int | None = None) -> BatchHeader:
+    """Return the header of a framed batch, without checking the checksum. Raises CorruptBatch.
+
+    size: the bytes of the batch if `frame` is only its beginning, with the whole head.
+    """
     if len(frame) < HEADER_BYTES:
         raise CorruptBatch(where, f"{len(frame)} bytes are too few for a header")
     (
@@ -114,8 +142,12 @@ def read_header(frame: bytes, where: str = "on the wire") -> BatchHeader:
         raise CorruptBatch(where, "it does not begin like a batch")
     topic_ends = HEADER_BYTES + topic_bytes
     body_at = topic_ends + marker_bytes
-    if len(frame) != body_at + body_bytes:
-        raise CorruptBatch(where, f"{len(frame)} bytes instead of {body_at + body_bytes}")
+    if size is None:
+        size = len(frame)
+    if size != body_at + body_bytes:
+        raise CorruptBatch(where, f"{size} bytes instead of {body_at + body_bytes}")
+    if body_at > len(frame):
+        raise CorruptBatch(where, f"its first fragment ends before byte {body_at}, in its head")
     if count == 0:
         raise CorruptBatch(where, "it has no messages")
     try:
@@ -137,7 +169,7 @@ def read_header(frame: bytes, where: str = "on the wire") -> BatchHeader:
 def check_batch(frame: bytes, where: str = "on the wire") -> BatchHeader:
     """Return the header of a framed batch after checking the checksum. Raises CorruptBatch."""
     header = read_header(frame, where)
-    actual = google_crc32c.value(frame[_CHECKED_FROM:])
+    actual = google_crc32c.value(frame[CHECKED_FROM:])
     if actual != header.checksum:
         raise CorruptBatch(where, f"its checksum is {actual:#010x}, not {header.checksum:#010x}")
     return header

@@ -15,6 +15,8 @@ from quorate.protocol.limits import REG_ID_MAX, SESSION_ID_MAX, TOPIC_BYTES_MAX
 
 def check_topic(topic: str) -> str:
     """Return the topic unchanged. Raises InvalidArgument with the reason."""
+    if not isinstance(topic, str):
+        raise InvalidArgument("topic", f"{topic!r} is not text")
     if not topic:
         raise InvalidArgument("topic", "is empty; give it a name")
     # First, because a lone surrogate is not printable, and cannot be encoded either.
@@ -27,11 +29,22 @@ def check_topic(topic: str) -> str:
 
 def check_session_id(session_id: int) -> int:
     """Return the session ID unchanged. Raises InvalidArgument."""
+    if not isinstance(session_id, int):
+        raise InvalidArgument("session ID", f"{session_id!r} is not a whole number")
     if not 0 < session_id <= SESSION_ID_MAX:
         raise InvalidArgument(
             "session ID", f"{session_id:#x} is not between 1 and {SESSION_ID_MAX:#x}"
         )
     return session_id
+
+
+def check_reg_id(reg_id: int) -> int:
+    """Return the RegID unchanged. Raises InvalidArgument."""
+    if not isinstance(reg_id, int):
+        raise InvalidArgument("reg_id", f"{reg_id!r} is not a whole number")
+    if not 0 < reg_id <= REG_ID_MAX:
+        raise InvalidArgument("reg_id", f"{reg_id} is not between 1 and {REG_ID_MAX}")
+    return reg_id
 
 
 def parse_session_id(text: str) -> int:
@@ -85,9 +98,12 @@ class StoreAddress:
         address = match["address"]
         if not 0 < int(address.rpartition(":")[2]) < 65536:
             raise InvalidArgument("store", f"{text!r} has no port between 1 and 65535")
-        if int(match["reg_id"] or 0) > REG_ID_MAX:
-            raise InvalidArgument("store", f"{text!r} has a RegID above {REG_ID_MAX}")
-        return StoreAddress(match["name"] or address, address, int(match["reg_id"] or 0))
+        reg_id = match["reg_id"]
+        if reg_id is not None and not 0 < int(reg_id) <= REG_ID_MAX:
+            raise InvalidArgument(
+                "store", f"{text!r} has a RegID that is not between 1 and {REG_ID_MAX}"
+            )
+        return StoreAddress(match["name"] or address, address, int(reg_id or 0))
 
 
 def parse_stores(text: str) -> tuple[StoreAddress, ...]:

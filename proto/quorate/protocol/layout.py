@@ -6,19 +6,16 @@ in quorate.protocol.layout_text; the meaning of a policy is in quorate.protocol.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
+from quorate.protocol.choices import choice_of
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import StoreAddress, parse_stores
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 
 Stores = str | Sequence[StoreAddress]
 """`[name=]host:port[#reg_id],…`, or the addresses that such a text names."""
-
-R = TypeVar("R", bound=enum.Enum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +67,12 @@ class Layout:
                 Group(
                     group.name,
                     tuple(store.name for store in members),
-                    rule_of(f"group {group.name}, rule", IntragroupRule, group.rule),
+                    choice_of(f"group {group.name}, rule", IntragroupRule, group.rule),
                     tuple(store.name for store in spares),
                 )
             )
         return Layout(
-            Policy(tuple(made), rule_of("intergroup", IntergroupRule, rule)), tuple(stores)
+            Policy(tuple(made), choice_of("intergroup", IntergroupRule, rule)), tuple(stores)
         )
 
     @staticmethod
@@ -111,12 +108,3 @@ def _addresses(where: str, stores: Stores) -> tuple[StoreAddress, ...]:
         return parse_stores(stores)
     except InvalidArgument as error:
         raise InvalidArgument(where, error.detail) from None
-
-
-def rule_of(where: str, kind: type[R], value: object) -> R:
-    """Return the rule that this value names. Raises InvalidArgument, which says where it was."""
-    try:
-        return kind(value)
-    except ValueError:
-        known = ", ".join(str(rule.value) for rule in kind)
-        raise InvalidArgument(where, f"{value!r} is none of {known}") from None

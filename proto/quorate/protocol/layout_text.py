@@ -11,9 +11,10 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from quorate.protocol.choices import choice_of
 from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
 from quorate.protocol.identity import StoreAddress
-from quorate.protocol.layout import Layout, StoreGroup, rule_of
+from quorate.protocol.layout import Layout, StoreGroup
 from quorate.protocol.policy import IntergroupRule, IntragroupRule
 
 R = TypeVar("R", IntergroupRule, IntragroupRule)
@@ -120,7 +121,7 @@ def _read_stores(
 
 def _tried(where: str, problems: list[str], kind: type[R], value: object) -> R | None:
     try:
-        return rule_of(where, kind, value)
+        return choice_of(where, kind, value)
     except InvalidArgument as error:
         problems.append(f"{where}: {error.detail}")
         return None

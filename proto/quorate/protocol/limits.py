@@ -5,11 +5,17 @@ Nothing here may be configured: what users may set lives in the configuration of
 
 PROTOCOL_VERSION = 1
 
-MESSAGE_BYTES_MAX = 1024 * 1024
-"""Bytes of the largest message: payload, key and properties as they are encoded.
+MESSAGE_BYTES_USUAL = 1024 * 1024
+"""Bytes of the largest message that a source accepts unless it is told otherwise.
 
-Larger things belong in object storage, with a message that names them. Every process on a frame's
-way holds the frame in memory.
+A message has payload, key and properties, as they are encoded. A larger one has a batch of its own.
+"""
+
+MESSAGE_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes of the largest message that any setting admits.
+
+Larger things belong in object storage, with a message that names them: a receiver holds a message
+in memory.
 """
 
 BATCH_BYTES_TARGET = 256 * 1024
@@ -17,6 +23,20 @@ BATCH_BYTES_TARGET = 256 * 1024
 
 BATCH_MESSAGES_MAX = 4096
 """Messages that close a batch, so that tiny ones do not make a receiver's step long."""
+
+WHOLE_BATCH_BYTES_MAX = 1536 * 1024
+"""Bytes of the largest batch that travels, and is stored, as a whole. A larger one is a large
+batch: it has one message, and goes in fragments."""
+
+FRAGMENT_BYTES = 512 * 1024
+"""Bytes of each fragment of a large batch but the last. No step on an event loop has more of it."""
+
+FRAGMENTS_AHEAD = 4
+"""Fragments of a stream that a store may have been sent and not written. They bound what a commit
+of the store writes, and so for how long it holds up other streams."""
+
+BATCH_BYTES_MAX = MESSAGE_BYTES_MAX + 4096
+"""Bytes of the largest batch: its head and the tags of its body are added to the message."""
 
 FRAME_BYTES_MAX = 4 * 1024 * 1024
 """Bytes of the largest frame on the wire, which gRPC is told to accept."""
@@ -40,6 +60,10 @@ SEQUENCE_MAX = 2**63 - 1
 NOTHING = -1
 """Stands for "the highest sequence number that …" while there is none."""
 
-# A batch that is one byte short of its target may still take one message of the largest size.
+# A batch that is one byte short of its target may still take one message of the usual size.
 # Framing adds up to four bytes before each payload, and as many before each message's attributes.
-assert BATCH_BYTES_TARGET + MESSAGE_BYTES_MAX + 8 * BATCH_MESSAGES_MAX + 1024 < FRAME_BYTES_MAX
+assert (
+    BATCH_BYTES_TARGET + MESSAGE_BYTES_USUAL + 8 * BATCH_MESSAGES_MAX + 2048
+    < WHOLE_BATCH_BYTES_MAX
+    < FRAME_BYTES_MAX - FRAGMENT_BYTES
+)

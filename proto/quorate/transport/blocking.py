@@ -7,6 +7,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from quorate.protocol.errors import WaitsForItself
+
 T = TypeVar("T")
 
 _lock = threading.Lock()
@@ -24,8 +26,22 @@ def shared_loop() -> asyncio.AbstractEventLoop:
         return _shared
 
 
+def check_may_wait() -> None:
+    """Raise WaitsForItself on the background thread: a call that waits would wait for itself."""
+    if _shared is not None and asyncio._get_running_loop() is _shared:
+        raise WaitsForItself("A blocking call")
+
+
 def run_blocking(coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-    """Run a coroutine on the background loop and wait for it; Ctrl-C cancels it."""
+    """Run a coroutine on the background loop and wait for it; Ctrl-C cancels it.
+
+    Raises WaitsForItself on the background thread, which runs the callbacks.
+    """
+    try:
+        check_may_wait()
+    except WaitsForItself:
+        coroutine.close()
+        raise
     future = asyncio.run_coroutine_threadsafe(coroutine, shared_loop())
     try:
         return future.result(timeout)

@@ -31,8 +31,8 @@ _CHANNEL_OPTIONS = [
     # In spite of its name this is how long one attempt to connect may take.
     ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    # Each stream's peer is another process, so sharing connections between objects gains nothing.
-    # One object's flow control would hold up another's.
+    # One channel has one connection of its own. quorate.transport.connections says who shares it;
+    # gRPC would share between channels by their arguments, unseen.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 ]

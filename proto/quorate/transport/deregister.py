@@ -5,16 +5,16 @@ Which stores are told, for how long, and what their answers mean together, is ea
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import QuorateError
+from quorate.transport.delays import retrying
 from quorate.transport.failures import errors_of
 from quorate.v1.store_pb2 import DeregisterRequest, DeregisterResponse
 
 ANSWER_SECONDS_MAX = 3.0
-RETRY_SECONDS = 0.1
 
 
 async def deregister_at(
@@ -24,7 +24,8 @@ async def deregister_at(
 
     failed: is told of each attempt that failed, and why.
     """
-    while True:
+
+    async def tell() -> DeregisterResponse:
         try:
             with errors_of(address):
                 answer: DeregisterResponse = await stub.Deregister(
@@ -33,6 +34,9 @@ async def deregister_at(
                 return answer
         except QuorateError as error:
             failed(error)
-            if not error.retryable:
-                return None
-        await asyncio.sleep(RETRY_SECONDS)
+            raise
+
+    try:
+        return await retrying(REPEAT)(tell)
+    except QuorateError:
+        return None

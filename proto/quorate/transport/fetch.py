@@ -10,28 +10,44 @@ import asyncio
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import grpc
 
-from quorate.protocol.answers import Answer, AnswerReading, fetch_request
+from quorate.protocol.answers import Answer, AnswerReading, JoinedAnswer, fetch_request, joined
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range
 from quorate.transport.failures import error_from_blocking_call, errors_of
 from quorate.v1.messages_pb2 import FetchResponse
 
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
+
 _AHEAD = 8
 """Responses that a blocking fetch takes ahead of its caller. A response has many small batches or
 one large batch."""
 
 
-class FetchCall:
+class Reading(Protocol[A_co]):
+    """A reader and checker of the responses to one fetch (quorate.protocol.answers)."""
+
+    @property
+    def is_over(self) -> bool:
+        """The peer said that it has no more."""
+        ...
+
+    def answers(self, response: FetchResponse | None) -> Iterator[A_co]:
+        """Yield what the next response brings. Raises BrokenAnswer."""
+        ...
+
+
+class FetchCall(Generic[A]):
     """A call of Fetch under way, for asyncio; its answers come response by response."""
 
     def __init__(
         self,
-        reading: AnswerReading,
+        reading: Reading[A],
         read: Callable[[], Awaitable[object]],
         close: Callable[[], object],
     ) -> None:
@@ -47,7 +63,7 @@ class FetchCall:
         """The peer said that it has no more."""
         return self._reading.is_over
 
-    async def answers(self) -> Iterator[Answer]:
+    async def answers(self) -> Iterator[A]:
         """Wait for the next response, and return its answers.
 
         Raises QuorateError: what ended the call. The iterator raises BrokenAnswer.
@@ -58,11 +74,24 @@ class FetchCall:
 
 def fetch(
     stub: Any, address: str, source: SourceName, wanted: Range, silence_seconds: float
-) -> FetchCall:
+) -> FetchCall[Answer]:
     """Ask the store or source behind a stub for a range.
 
     A peer that says nothing for so many seconds is Unreachable.
     """
+    reading = AnswerReading(address, source, wanted)
+    return begin_fetch(stub, address, source, wanted, silence_seconds, reading)
+
+
+def begin_fetch(
+    stub: Any,
+    address: str,
+    source: SourceName,
+    wanted: Range,
+    silence_seconds: float,
+    reading: Reading[A],
+) -> FetchCall[A]:
+    """Ask as `fetch` does, and read the responses in this way."""
     call = stub.Fetch(fetch_request(source, wanted))
 
     async def read() -> object:
@@ -73,7 +102,7 @@ def fetch(
             except TimeoutError:
                 raise _silent(address, silence_seconds) from None
 
-    return FetchCall(AnswerReading(address, source, wanted), read, call.cancel)
+    return FetchCall(reading, read, call.cancel)
 
 
 class BlockingCall(Protocol):
@@ -111,9 +140,9 @@ class BlockingFetchCall:
             self._over = isinstance(self._queue.get(), QuorateError | None)
         self._thread.join()
 
-    def __iter__(self) -> Iterator[Answer]:
+    def __iter__(self) -> Iterator[JoinedAnswer]:
         while not self._reading.is_over:
-            yield from self._reading.answers(self._next())
+            yield from map(joined, self._reading.answers(self._next()))
 
     def _next(self) -> FetchResponse | None:
         try:

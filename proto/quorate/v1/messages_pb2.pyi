@@ -176,7 +176,7 @@ class Attributes(_message.Message):
     def __init__(self, key: _Optional[bytes] = ..., properties: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
 
 class Frame(_message.Message):
-    __slots__ = ("batch", "open", "skip", "keepalive", "information", "attached", "goodbye", "stable_upto")
+    __slots__ = ("batch", "open", "skip", "keepalive", "information", "attached", "goodbye", "fragment", "stable_upto")
     BATCH_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
     SKIP_FIELD_NUMBER: _ClassVar[int]
@@ -184,6 +184,7 @@ class Frame(_message.Message):
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     ATTACHED_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     STABLE_UPTO_FIELD_NUMBER: _ClassVar[int]
     batch: bytes
     open: AppendOpen
@@ -192,8 +193,19 @@ class Frame(_message.Message):
     information: SourceInformation
     attached: Attached
     goodbye: Goodbye
+    fragment: Fragment
     stable_upto: int
-    def __init__(self, batch: _Optional[bytes] = ..., open: _Optional[_Union[AppendOpen, _Mapping]] = ..., skip: _Optional[_Union[Skip, _Mapping]] = ..., keepalive: _Optional[_Union[Keepalive, _Mapping]] = ..., information: _Optional[_Union[SourceInformation, _Mapping]] = ..., attached: _Optional[_Union[Attached, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., stable_upto: _Optional[int] = ...) -> None: ...
+    def __init__(self, batch: _Optional[bytes] = ..., open: _Optional[_Union[AppendOpen, _Mapping]] = ..., skip: _Optional[_Union[Skip, _Mapping]] = ..., keepalive: _Optional[_Union[Keepalive, _Mapping]] = ..., information: _Optional[_Union[SourceInformation, _Mapping]] = ..., attached: _Optional[_Union[Attached, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., fragment: _Optional[_Union[Fragment, _Mapping]] = ..., stable_upto: _Optional[int] = ...) -> None: ...
+
+class Fragment(_message.Message):
+    __slots__ = ("at", "size", "data")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    at: int
+    size: int
+    data: bytes
+    def __init__(self, at: _Optional[int] = ..., size: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class AppendOpen(_message.Message):
     __slots__ = ("information", "instance", "retained_from", "protocol_version", "lifetimes", "incarnation")
@@ -276,14 +288,16 @@ class FetchAnswer(_message.Message):
     def __init__(self, fetched: _Optional[_Union[Fetched, _Mapping]] = ..., missing: _Optional[_Union[Missing, _Mapping]] = ..., end: _Optional[_Union[FetchEnd, _Mapping]] = ...) -> None: ...
 
 class Fetched(_message.Message):
-    __slots__ = ("batch", "first", "last")
+    __slots__ = ("batch", "first", "last", "fragment")
     BATCH_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     batch: bytes
     first: int
     last: int
-    def __init__(self, batch: _Optional[bytes] = ..., first: _Optional[int] = ..., last: _Optional[int] = ...) -> None: ...
+    fragment: Fragment
+    def __init__(self, batch: _Optional[bytes] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., fragment: _Optional[_Union[Fragment, _Mapping]] = ...) -> None: ...
 
 class Missing(_message.Message):
     __slots__ = ("first", "last", "why", "detail")

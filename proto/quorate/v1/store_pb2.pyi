@@ -113,18 +113,28 @@ class BeginResponse(_message.Message):
     def __init__(self, set_aside: _Optional[int] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ...) -> None: ...
 
 class AppendResponse(_message.Message):
-    __slots__ = ("opened", "durable", "failed", "replaced", "waited_for")
+    __slots__ = ("opened", "durable", "failed", "replaced", "waited_for", "fragment_taken")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     DURABLE_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     REPLACED_FIELD_NUMBER: _ClassVar[int]
     WAITED_FOR_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_TAKEN_FIELD_NUMBER: _ClassVar[int]
     opened: AppendOpened
     durable: Durable
     failed: _messages_pb2.Failure
     replaced: StoreReplaced
     waited_for: WaitedFor
-    def __init__(self, opened: _Optional[_Union[AppendOpened, _Mapping]] = ..., durable: _Optional[_Union[Durable, _Mapping]] = ..., failed: _Optional[_Union[_messages_pb2.Failure, _Mapping]] = ..., replaced: _Optional[_Union[StoreReplaced, _Mapping]] = ..., waited_for: _Optional[_Union[WaitedFor, _Mapping]] = ...) -> None: ...
+    fragment_taken: FragmentTaken
+    def __init__(self, opened: _Optional[_Union[AppendOpened, _Mapping]] = ..., durable: _Optional[_Union[Durable, _Mapping]] = ..., failed: _Optional[_Union[_messages_pb2.Failure, _Mapping]] = ..., replaced: _Optional[_Union[StoreReplaced, _Mapping]] = ..., waited_for: _Optional[_Union[WaitedFor, _Mapping]] = ..., fragment_taken: _Optional[_Union[FragmentTaken, _Mapping]] = ...) -> None: ...
+
+class FragmentTaken(_message.Message):
+    __slots__ = ("sequence", "upto")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    upto: int
+    def __init__(self, sequence: _Optional[int] = ..., upto: _Optional[int] = ...) -> None: ...
 
 class WaitedFor(_message.Message):
     __slots__ = ("receivers", "ended", "may_miss")
@@ -157,16 +167,18 @@ class StoreReplaced(_message.Message):
     def __init__(self, store_name: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., former: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class AppendOpened(_message.Message):
-    __slots__ = ("next_sequence", "durability", "known", "waited_for")
+    __slots__ = ("next_sequence", "durability", "known", "waited_for", "message_bytes_max")
     NEXT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     KNOWN_FIELD_NUMBER: _ClassVar[int]
     WAITED_FOR_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     next_sequence: int
     durability: _messages_pb2.Durability
     known: _containers.RepeatedCompositeFieldContainer[StoreReplaced]
     waited_for: WaitedFor
-    def __init__(self, next_sequence: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., waited_for: _Optional[_Union[WaitedFor, _Mapping]] = ...) -> None: ...
+    message_bytes_max: int
+    def __init__(self, next_sequence: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., waited_for: _Optional[_Union[WaitedFor, _Mapping]] = ..., message_bytes_max: _Optional[int] = ...) -> None: ...
 
 class Durable(_message.Message):
     __slots__ = ("upto",)
@@ -307,14 +319,18 @@ class WatchResponse(_message.Message):
     def __init__(self, entry: _Optional[_Union[DirectoryEntry, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ...) -> None: ...
 
 class DirectoryEntry(_message.Message):
-    __slots__ = ("information", "live", "proxy")
+    __slots__ = ("information", "live", "proxy", "next_sequence", "begun_epoch")
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
     PROXY_FIELD_NUMBER: _ClassVar[int]
+    NEXT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_EPOCH_FIELD_NUMBER: _ClassVar[int]
     information: _messages_pb2.SourceInformation
     live: bool
     proxy: str
-    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., live: bool = ..., proxy: _Optional[str] = ...) -> None: ...
+    next_sequence: int
+    begun_epoch: int
+    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., live: bool = ..., proxy: _Optional[str] = ..., next_sequence: _Optional[int] = ..., begun_epoch: _Optional[int] = ...) -> None: ...
 
 class SnapshotEnd(_message.Message):
     __slots__ = ("topics",)
@@ -323,13 +339,15 @@ class SnapshotEnd(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StatusRequest(_message.Message):
-    __slots__ = ("protocol_version",)
+    __slots__ = ("protocol_version", "topic_pattern")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_PATTERN_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
-    def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
+    topic_pattern: str
+    def __init__(self, protocol_version: _Optional[int] = ..., topic_pattern: _Optional[str] = ...) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("store_name", "address", "version", "incarnation", "limbo", "uptime_seconds", "durability", "data_directory", "disk_bytes", "disk_free_bytes", "position", "messages", "bytes", "syncs", "sync_seconds", "rejected", "sources", "limbo_reason", "starts", "peers", "repair", "accepted_losses", "retention")
+    __slots__ = ("store_name", "address", "version", "incarnation", "limbo", "uptime_seconds", "durability", "data_directory", "disk_bytes", "disk_free_bytes", "disk_free_warning_bytes", "disk_free_min_bytes", "position", "messages", "bytes", "syncs", "sync_seconds", "rejected", "sources", "limbo_reason", "starts", "peers", "repair", "accepted_losses", "retention", "source_count")
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -340,6 +358,8 @@ class StatusResponse(_message.Message):
     DATA_DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     DISK_BYTES_FIELD_NUMBER: _ClassVar[int]
     DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_WARNING_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -353,6 +373,7 @@ class StatusResponse(_message.Message):
     REPAIR_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
     RETENTION_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_COUNT_FIELD_NUMBER: _ClassVar[int]
     store_name: str
     address: str
     version: str
@@ -363,6 +384,8 @@ class StatusResponse(_message.Message):
     data_directory: str
     disk_bytes: int
     disk_free_bytes: int
+    disk_free_warning_bytes: int
+    disk_free_min_bytes: int
     position: int
     messages: int
     bytes: int
@@ -376,7 +399,8 @@ class StatusResponse(_message.Message):
     repair: RepairStatus
     accepted_losses: _containers.RepeatedCompositeFieldContainer[LossRecord]
     retention: RetentionStatus
-    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., uptime_seconds: _Optional[float] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., data_directory: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., position: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., syncs: _Optional[int] = ..., sync_seconds: _Optional[float] = ..., rejected: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStatus, _Mapping]]] = ..., limbo_reason: _Optional[str] = ..., starts: _Optional[int] = ..., peers: _Optional[_Iterable[_Union[PeerStatus, _Mapping]]] = ..., repair: _Optional[_Union[RepairStatus, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., retention: _Optional[_Union[RetentionStatus, _Mapping]] = ...) -> None: ...
+    source_count: int
+    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., uptime_seconds: _Optional[float] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., data_directory: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_free_warning_bytes: _Optional[int] = ..., disk_free_min_bytes: _Optional[int] = ..., position: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., syncs: _Optional[int] = ..., sync_seconds: _Optional[float] = ..., rejected: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStatus, _Mapping]]] = ..., limbo_reason: _Optional[str] = ..., starts: _Optional[int] = ..., peers: _Optional[_Iterable[_Union[PeerStatus, _Mapping]]] = ..., repair: _Optional[_Union[RepairStatus, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., retention: _Optional[_Union[RetentionStatus, _Mapping]] = ..., source_count: _Optional[int] = ...) -> None: ...
 
 class RetentionStatus(_message.Message):
     __slots__ = ("messages", "batches", "bytes", "held_up")
@@ -777,12 +801,14 @@ class AcceptLossResponse(_message.Message):
     def __init__(self, records: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RestoreRequest(_message.Message):
-    __slots__ = ("open", "batch")
+    __slots__ = ("open", "batch", "fragment")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     open: RestoreOpen
     batch: bytes
-    def __init__(self, open: _Optional[_Union[RestoreOpen, _Mapping]] = ..., batch: _Optional[bytes] = ...) -> None: ...
+    fragment: _messages_pb2.Fragment
+    def __init__(self, open: _Optional[_Union[RestoreOpen, _Mapping]] = ..., batch: _Optional[bytes] = ..., fragment: _Optional[_Union[_messages_pb2.Fragment, _Mapping]] = ...) -> None: ...
 
 class RestoreOpen(_message.Message):
     __slots__ = ("source", "lineage", "membership", "first", "last", "accepted_losses", "information", "promised_epoch", "reg_id", "protocol_version", "markers")

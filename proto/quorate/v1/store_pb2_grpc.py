@@ -76,7 +76,7 @@ class StoreStub(object):
                 request_serializer=quorate_dot_v1_dot_store__pb2.WatchRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_store__pb2.WatchResponse.FromString,
                 _registered_method=True)
-        self.Status = channel.unary_unary(
+        self.Status = channel.unary_stream(
                 '/quorate.v1.Store/Status',
                 request_serializer=quorate_dot_v1_dot_store__pb2.StatusRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_store__pb2.StatusResponse.FromString,
@@ -179,7 +179,7 @@ class StoreServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Status(self, request, context):
-        """Report facts about the store, for people and programs.
+        """Report facts about the store, for people and programs. All responses together are one status.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -278,7 +278,7 @@ def add_StoreServicer_to_server(servicer, server):
                     request_deserializer=quorate_dot_v1_dot_store__pb2.WatchRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_store__pb2.WatchResponse.SerializeToString,
             ),
-            'Status': grpc.unary_unary_rpc_method_handler(
+            'Status': grpc.unary_stream_rpc_method_handler(
                     servicer.Status,
                     request_deserializer=quorate_dot_v1_dot_store__pb2.StatusRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_store__pb2.StatusResponse.SerializeToString,
@@ -557,7 +557,7 @@ class Store(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
+        return grpc.experimental.unary_stream(
             request,
             target,
             '/quorate.v1.Store/Status',

@@ -11,6 +11,7 @@ from quorate.receiver.events import (
     DeregistrationComplete,
     DeregistrationSucceeded,
     Event,
+    EventsLost,
     Gap,
     ProxyGone,
     ProxyServes,
@@ -25,25 +26,29 @@ from quorate.receiver.events import (
     StoreRefused,
     StoreRegistered,
     StoreUnresponsive,
+    WaitingForIdentity,
     Withdrawn,
 )
-from quorate.receiver.message import Acknowledgement, DeliveredBatch, Message
-from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
+from quorate.receiver.message import DeliveredBatch, Message, MessageHandle
+from quorate.receiver.options import AcknowledgeMode, ConfirmDelivery, Delivery, ReceiverOptions
 from quorate.receiver.protocol.fetch_plan import Answer
 from quorate.receiver.receiver import Receiver
+from quorate.receiver.start import Start
 
 __all__ = [
     "AcknowledgeMode",
-    "Acknowledgement",
     "Answer",
     "Behaviour",
+    "ConfirmDelivery",
     "DeliveredBatch",
     "Delivery",
     "DeregistrationComplete",
     "DeregistrationSucceeded",
     "Event",
+    "EventsLost",
     "Gap",
     "Message",
+    "MessageHandle",
     "ProxyGone",
     "ProxyServes",
     "Receiver",
@@ -56,9 +61,11 @@ __all__ = [
     "SourceDetached",
     "SourceGone",
     "Stalled",
+    "Start",
     "StartingPoint",
     "StoreRefused",
     "StoreRegistered",
     "StoreUnresponsive",
+    "WaitingForIdentity",
     "Withdrawn",
 ]

@@ -7,17 +7,20 @@ that has crossed is never lost, even if the caller is interrupted. Nothing here 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.receiver.events import Event
-from quorate.receiver.message import Acknowledgement, DeliveredBatch, Message
+from quorate.receiver.message import DeliveredBatch, Message
 from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
 from quorate.receiver.receiver import CLOSE_SECONDS
 from quorate.receiver.receiver import Receiver as AsyncReceiver
+from quorate.receiver.start import Start
 from quorate.transport.blocking import run_blocking
+from quorate.transport.connections import Connections
 
 _CROSSING_BYTES = 1024 * 1024
 """The bytes that cross to the caller's thread at a time."""
@@ -40,13 +43,18 @@ class Receiver:
         topic_pattern: str | None = None,
         delivery: str | Delivery = Delivery.LIVE,
         acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
+        start: Start | str | int | datetime = Start.EARLIEST,
         take_over: bool = False,
         options: ReceiverOptions | None = None,
-        timeout: float = 30.0,
+        timeout: float | None = 30.0,
+        on_event: Callable[[Event], None] | None = None,
+        connections: Connections | None = None,
+        on_closed: Callable[[], object] | None = None,
     ) -> Receiver:
         """Find the topic's sources in the stores' directory and register with them.
 
-        Arguments and errors are those of quorate.receiver.Receiver.open.
+        Arguments and errors are those of quorate.receiver.Receiver.open. The background thread
+        calls on_event and on_closed, and the background loop uses the connections.
         """
         return cls(
             run_blocking(
@@ -58,9 +66,13 @@ class Receiver:
                     topic_pattern=topic_pattern,
                     delivery=delivery,
                     acknowledge=acknowledge,
+                    start=start,
                     take_over=take_over,
                     options=options,
                     timeout=timeout,
+                    on_event=on_event,
+                    connections=connections,
+                    on_closed=on_closed,
                 )
             )
         )
@@ -80,43 +92,59 @@ class Receiver:
         """The sources known so far."""
         return self._receiver.sources
 
+    @property
+    def known_topics(self) -> tuple[str, ...]:
+        """The topics that the stores had when they were first asked; at most 100 from each."""
+        return self._receiver.known_topics
+
     def __iter__(self) -> Iterator[Message]:
         """Yield the messages, one by one, until the receiver is closed. Raises Fenced."""
-        cursor = self._receiver.cursor
+        cursor = self._receiver._cursor
         while True:
             batch = cursor.batch
             for message in cursor.messages:
                 batch.taken = message.sequence  # type: ignore[union-attr]
                 yield message
-            cursor.leave()
-            batch = self._next()
-            if batch is None:
-                return
-            cursor.enter_messages(batch)
+            if cursor.batch is batch:
+                cursor.leave()
+                following = self._next()
+                if following is None:
+                    return
+                cursor.enter_messages(following)
 
     def batches(self) -> Iterator[DeliveredBatch]:
         """Yield the messages, a batch at a time. Errors and the end are those of iterating."""
-        cursor = self._receiver.cursor
-        batch = cursor.rest()
+        cursor = self._receiver._cursor
         while True:
-            if batch is not None:
-                cursor.enter(batch)
-                yield batch
-            cursor.leave()
-            batch = self._next()
+            batch = cursor.rest()
+            if batch is None:
+                cursor.leave()
+                batch = self._next()
             if batch is None:
                 return
+            cursor.enter(batch)
+            yield batch
 
-    def acknowledge(self, what: Message | DeliveredBatch | Acknowledgement) -> None:
-        """Acknowledge this message and every message of its source before it, in mode "explicit".
+    def receive(self, timeout: float | None = None) -> Message | None:
+        """Wait for the next message and return it; None: none came for `timeout` seconds.
 
-        Raises what quorate.receiver.Receiver.acknowledge raises.
+        With a timeout of 0 it polls. Everything else is as in quorate.receiver.Receiver.receive.
         """
-        self._receiver.check_open()
-        self._receiver.cursor.acknowledge(what)
+        self._receiver._check_open()
+        cursor = self._receiver._cursor
+        message = cursor.take()
+        if message is None:
+            cursor.leave()
+            batch = self._next(timeout)
+            if batch is None:
+                self._receiver._check_open()
+                return None
+            cursor.enter_messages(batch)
+            message = cursor.take()
+        return message
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until enough stores have taken the acknowledgement of all that was consumed.
+        """Wait until enough stores have taken the acknowledgement of all that was acknowledged.
 
         Raises what quorate.receiver.Receiver.flush raises.
         """
@@ -132,7 +160,7 @@ class Receiver:
             yield event
 
     def close(self) -> None:
-        """Send the last acknowledgements, and end."""
+        """Hand over nothing more, send the last acknowledgements, and end."""
         self._crossed.clear()
         run_blocking(self._receiver.close())
 
@@ -153,10 +181,11 @@ class Receiver:
     ) -> None:
         run_blocking(self._receiver.__aexit__(kind, error, trace))
 
-    def _next(self) -> DeliveredBatch | None:
+    def _next(self, timeout: float | None = None) -> DeliveredBatch | None:
         if not self._crossed:
-            run_blocking(self._receiver.take_into(self._crossed, _CROSSING_BYTES))
-        return self._crossed.popleft() if self._crossed else None
+            run_blocking(self._receiver._take_into(self._crossed, _CROSSING_BYTES, timeout))
+        ended = self._receiver._cursor.ended
+        return self._crossed.popleft() if self._crossed and not ended else None
 
 
 async def _next_of(stream: AsyncIterator[Event]) -> Event | None:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from quorate.protocol.errors import InvalidArgument
-from quorate.receiver.message import Acknowledgement, DeliveredBatch, Message
+from quorate.receiver.message import DeliveredBatch, Message
 from quorate.receiver.options import AcknowledgeMode
 
 
@@ -21,8 +20,17 @@ class Cursor:
         """The batch under way. Code that takes a message of it records that in batch.taken."""
         self.messages: Iterator[Message] = iter(())
         """The messages of the batch that were not taken yet, when they are taken one by one."""
+        self._payloads: list[bytes] = []
+        """The payloads that `messages` goes through: a copy, so that it can be emptied."""
         self._at_once = 1
         """The number of messages taken last; the application still works on them."""
+        self.ended = False
+        """Whether the application gets nothing more, not even the rest of the batch."""
+
+    def end(self) -> None:
+        """Hand over nothing more. The application may be inside a loop, also in another thread."""
+        self.ended = True
+        self._payloads.clear()
 
     def leave(self) -> None:
         """Leave the batch: the application wants more, so everything it took is consumed."""
@@ -39,14 +47,24 @@ class Cursor:
     def enter_messages(self, batch: DeliveredBatch) -> None:
         """Go on to this batch, message by message."""
         self.leave()
-        self.messages = batch.messages()
+        self._payloads = batch.payloads[:]
+        if self.ended:
+            self._payloads.clear()
+        self.messages = batch.messages(self._payloads)
         self._at_once = 1
         self.batch = batch
+
+    def take(self) -> Message | None:
+        """Take the next message of the batch under way; None: there is none."""
+        message = next(self.messages, None)
+        if message is not None:
+            message.batch.taken = message.sequence
+        return message
 
     def rest(self) -> DeliveredBatch | None:
         """Return the part of the batch under way that was not taken yet; None: there is none."""
         batch = self.batch
-        if batch is None or batch.taken >= batch.last:
+        if batch is None or batch.taken >= batch.last or self.ended:
             return None
         return batch.part(batch.taken + 1, batch.last)
 
@@ -60,15 +78,3 @@ class Cursor:
             done = batch.taken if last_is_done else batch.taken - self._at_once
             if done >= batch.first:
                 batch.progress.consumed_through(done)
-
-    def acknowledge(self, what: Message | DeliveredBatch | Acknowledgement) -> None:
-        """Count this and everything before it as consumed, in mode "explicit".
-
-        Raises InvalidArgument in another mode.
-        """
-        if self._mode is not AcknowledgeMode.EXPLICIT:
-            raise InvalidArgument(
-                "acknowledge", f'is for acknowledge="explicit"; this one is {self._mode.value}'
-            )
-        handle = what if isinstance(what, Acknowledgement) else what.acknowledgement()
-        handle.progress.consumed_through(handle.sequence)

@@ -1,21 +1,16 @@
-"""The events of a receiver, and the bounded streams from which an application reads them.
+"""The events of a receiver, which an application reads.
 
 An event is a plain value. Other modules decide when it happens.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.receiver.protocol.fetch_plan import Answer
-
-KEPT = 1024
-"""The number of events that are kept for each slow reader, and for late ones."""
+from quorate.transport.event_log import EventsLost as EventsLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +71,20 @@ class RegistrationWaiting:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingForIdentity:
+    """The registration waits until stores no longer protect another instance of the receiver.
+
+    Opening the receiver with take_over=True would fence that instance instead.
+    """
+
+    source: SourceName
+    stores: tuple[str, ...]
+    """The stores that refuse this instance."""
+    seconds: float
+    """The seconds until they no longer do, if the other instance stays silent."""
+
+
+@dataclass(frozen=True, slots=True)
 class RegistrationComplete:
     """Enough stores have registered this receiver. Delivery of this source begins."""
 
@@ -83,7 +92,8 @@ class RegistrationComplete:
     first_sequence: int
     """The sequence number of the first message that will be delivered."""
     low: int
-    """The first sequence number that was not acknowledged, by consensus of the stores."""
+    """The first sequence number that was not acknowledged, by consensus of the stores. If no store
+    has a position of the receiver, the number that its `start` means."""
     low_by_request_maximum: int
     """`low`, but not further back than ReceiverOptions.request_maximum allows."""
     high: int
@@ -247,6 +257,7 @@ Event = (
     | StoreUnresponsive
     | StoreRefused
     | RegistrationWaiting
+    | WaitingForIdentity
     | RegistrationComplete
     | RegistrationChanged
     | SourceAttached
@@ -260,43 +271,5 @@ Event = (
     | DeregistrationComplete
     | ProxyServes
     | ProxyGone
+    | EventsLost
 )
-
-
-class Events:
-    """Any number of streams of the same events; each is bounded and drops its oldest first."""
-
-    def __init__(self) -> None:
-        self._history: deque[Event] = deque(maxlen=KEPT)
-        self._queues: list[tuple[deque[Event], asyncio.Event]] = []
-        self._ended = False
-
-    def tell(self, event: Event) -> None:
-        """Add an event to every stream."""
-        self._history.append(event)
-        for queue, told in self._queues:
-            queue.append(event)
-            told.set()
-
-    def end(self) -> None:
-        """End every stream once its reader has read the remaining events."""
-        self._ended = True
-        for _, told in self._queues:
-            told.set()
-
-    async def stream(self) -> AsyncIterator[Event]:
-        """Yield the events that are still kept, then each new one, until the receiver is closed."""
-        queue: deque[Event] = deque(self._history, maxlen=KEPT)
-        told = asyncio.Event()
-        place = (queue, told)
-        self._queues.append(place)
-        try:
-            while True:
-                while queue:
-                    yield queue.popleft()
-                if self._ended:
-                    return
-                told.clear()
-                await told.wait()
-        finally:
-            self._queues.remove(place)

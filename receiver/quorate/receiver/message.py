@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import repeat
-from typing import NamedTuple
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, decode_attributes
 from quorate.protocol.framing import read_messages
@@ -16,13 +15,32 @@ from quorate.receiver.protocol.consumed import Consumption
 from quorate.receiver.protocol.stream import BatchPart
 
 
-class Acknowledgement(NamedTuple):
-    """A handle that acknowledges a message. It keeps no payload in memory."""
+class MessageHandle:
+    """A handle that acknowledges a message, or all of a batch. It keeps no payload in memory."""
+
+    __slots__ = ("_first", "_progress", "epoch", "sequence", "source")
 
     source: SourceName
+    """The source that sent the message."""
     epoch: int
+    """The source's epoch under which the message belongs to the stream."""
     sequence: int
-    progress: Consumption
+    """The sequence number of the message, or of the last message of the batch."""
+
+    def __init__(self, batch: DeliveredBatch, first: int, last: int) -> None:
+        """Make a handle of these messages. Applications use `Message.handle`."""
+        self.source = batch.source
+        self.epoch = batch.epoch
+        self.sequence = last
+        self._first = first
+        self._progress = batch.progress
+
+    def acknowledge(self, *, all_before: bool = False) -> None:
+        """Acknowledge as `Message.acknowledge` does."""
+        _acknowledge(self._progress, self._first, self.sequence, all_before)
+
+    def __repr__(self) -> str:
+        return f"<MessageHandle {self.source} {self.sequence}>"
 
 
 class DeliveredBatch:
@@ -111,18 +129,21 @@ class DeliveredBatch:
     def __repr__(self) -> str:
         return f"<DeliveredBatch {self.source} [{self.first}, {self.last}] epoch {self.epoch}>"
 
-    def messages(self) -> Iterator[Message]:
-        """Yield its messages in order. Each message is made when it is taken."""
-        return map(Message, repeat(self), range(self.first, self.last + 1), self.payloads)
+    def messages(self, payloads: list[bytes] | None = None) -> Iterator[Message]:
+        """Yield its messages in order. Each message is made when it is taken.
 
-    def consumed(self) -> None:
-        """Mark all its messages as consumed; from any thread, in any order of the batches."""
-        for sequence in range(self.first, self.last + 1):
-            self.progress.consumed(sequence)
+        payloads: a copy of `payloads`, which ends the iteration when it is emptied.
+        """
+        contents = self.payloads if payloads is None else payloads
+        return map(Message, repeat(self), range(self.first, self.last + 1), contents)
 
-    def acknowledgement(self) -> Acknowledgement:
-        """Return a handle that acknowledges its last message and every message before."""
-        return Acknowledgement(self.source, self.epoch, self.last, self.progress)
+    def acknowledge(self, *, all_before: bool = False) -> None:
+        """Acknowledge all its messages, as `Message.acknowledge` does."""
+        _acknowledge(self.progress, self.first, self.last, all_before)
+
+    def handle(self) -> MessageHandle:
+        """Return a handle that acknowledges all its messages later."""
+        return MessageHandle(self, self.first, self.last)
 
     def part(self, first: int, last: int) -> DeliveredBatch:
         """Return a batch with only these of its messages."""
@@ -190,16 +211,29 @@ class Message:
         """The RegID of the source at its stores; 0: its stores assigned different ones."""
         return self.batch.source_reg_id
 
-    def consumed(self) -> None:
-        """Mark this message as consumed, in mode "batched"; in any order, from any thread.
+    def acknowledge(self, *, all_before: bool = False) -> None:
+        """Acknowledge this message; in any order, from any thread.
 
-        The receiver acknowledges up to the highest number with all messages before it consumed.
+        all_before: acknowledge every message of its source before it, too.
+
+        With acknowledge="automatic" the receiver does this by itself. It tells the stores within
+        options.acknowledge_interval, once the message is stable. It tells them the highest number
+        with all messages before it acknowledged. `Receiver.flush` waits for that. A receiver that
+        is closed or was fenced tells no more.
         """
-        self.batch.progress.consumed(self.sequence)
+        _acknowledge(self.batch.progress, self.sequence, self.sequence, all_before)
 
-    def acknowledgement(self) -> Acknowledgement:
-        """Return a handle for Receiver.acknowledge. It keeps no payload in memory."""
-        return Acknowledgement(self.source, self.epoch, self.sequence, self.batch.progress)
+    def handle(self) -> MessageHandle:
+        """Return a handle that acknowledges the message later. It keeps no payload in memory."""
+        return MessageHandle(self.batch, self.sequence, self.sequence)
 
     def __repr__(self) -> str:
         return f"<Message {self.source} {self.sequence} {len(self.payload)} bytes>"
+
+
+def _acknowledge(progress: Consumption, first: int, last: int, all_before: bool) -> None:
+    if all_before:
+        progress.consumed_through(last)
+    else:
+        for sequence in range(first, last + 1):
+            progress.consumed(sequence)

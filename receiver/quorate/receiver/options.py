@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
+from quorate.protocol.choices import read_choices
 from quorate.protocol.consensus import Behaviour, StartingPoint
+from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import FRAME_BYTES_MAX
 
@@ -27,24 +29,34 @@ class AcknowledgeMode(enum.Enum):
 
     AUTOMATIC = "automatic"
     """Taking the next message (or batch), or leaving `async with` without an exception."""
-    BATCHED = "batched"
-    """Message.consumed(), in any order."""
     EXPLICIT = "explicit"
-    """Receiver.acknowledge(message), for this message and every message before it."""
+    """Message.acknowledge(), in any order."""
+
+
+class ConfirmDelivery(enum.Enum):
+    """The sources that a receiver tells what it acknowledged (DeliveryConfirmed)."""
+
+    IF_ASKED = "if-asked"
+    """The sources that ask for it (SourceOptions.confirm_delivery)."""
+    ALWAYS = "always"
+    """All sources."""
+    NEVER = "never"
+    """None. No source counts this receiver."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiverOptions:
     """The settings of a receiver; all times are in seconds. Raises InvalidArgument."""
 
-    consensus: Behaviour = Behaviour.MAJORITY
+    consensus: Behaviour | str = Behaviour.MAJORITY
     """The rule that chooses where to start when stores differ about what was acknowledged."""
     request_maximum: int | None = None
     """The highest number of messages behind the newest at which to start; None: no limit."""
     choose_start: Callable[[StartingPoint], int] | None = None
     """A function that gets the computed starting point and returns the number to start at.
 
-    It may return 0 to high + 1; `low` means "not changed". It must not block.
+    It may return 0 to high + 1; `low` means "not changed". It must not block. It decides also where
+    stores have a position; `start` of the receiver is enough where they have none.
     """
     buffer_bytes: int = 32 * 1024 * 1024
     """The bytes that may wait in memory; past them messages stay at the source and the stores."""
@@ -52,6 +64,12 @@ class ReceiverOptions:
     """How long opening waits for a source of the topic; None: opening returns without one."""
     registration_interval: float = 3.0
     """How long a silent store holds up a registration that enough other stores have answered."""
+    delays: Delays = RECONNECT
+    """How long the receiver waits between attempts to reach a store or a source.
+
+    `give_up_after` counts the seconds without any store, after which the receiver ends with
+    NoQuorum.
+    """
     activity_timeout: float | None = None
     """The time after its last sign of life for which stores refuse another instance of the
     receiver.
@@ -72,23 +90,16 @@ class ReceiverOptions:
     """Whether others wait for this receiver. A source with receiver_pacing does. Stores that keep
     messages until all receivers have acknowledged them keep them for this one. False: it takes what
     is still there."""
-    confirm_delivery: bool = False
-    """Whether to confirm to sources what was consumed, even if they do not ask for it."""
-    allow_confirmed_delivery: bool = True
-    """Whether sources may get confirmations. False: no source counts this receiver."""
+    confirm_delivery: ConfirmDelivery | str = ConfirmDelivery.IF_ASKED
+    """Which sources the receiver tells what it acknowledged."""
 
     def __post_init__(self) -> None:
-        consensus: object = self.consensus
-        if not isinstance(consensus, Behaviour):
-            one_of = ", ".join(f"Behaviour.{each.name}" for each in Behaviour)
-            raise InvalidArgument("consensus", f"{consensus!r} is none of {one_of}")
+        read_choices(self, consensus=Behaviour, confirm_delivery=ConfirmDelivery)
         maximum: object = self.request_maximum
         if not isinstance(maximum, int | None):
             raise InvalidArgument("request_maximum", f"{maximum!r} is not a whole number")
         if self.request_maximum is not None and self.request_maximum < 0:
             raise InvalidArgument("request_maximum", f"{self.request_maximum} is below 0")
-        if self.confirm_delivery and not self.allow_confirmed_delivery:
-            raise InvalidArgument("confirm_delivery", "needs allow_confirmed_delivery")
         if self.buffer_bytes < 4 * FRAME_BYTES_MAX:
             raise InvalidArgument(
                 "buffer_bytes", f"{self.buffer_bytes:,} is below {4 * FRAME_BYTES_MAX:,}"

@@ -1,4 +1,4 @@
-"""The public receiver: applications open it, iterate over it and acknowledge with it.
+"""The public receiver: applications open it and iterate over it.
 
 It finds the sources and keeps one session for each; how a session follows its source is not known
 here.
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import enum
 import logging
-import re
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
+from datetime import datetime
 from math import inf
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
+from quorate.protocol.choices import choice_of
 from quorate.protocol.errors import (
     Closed,
     Deregistered,
@@ -30,13 +30,15 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import (
     SourceName,
     StoreAddress,
+    check_reg_id,
     check_session_id,
     check_topic,
     parse_stores,
 )
 from quorate.protocol.limits import SESSION_ID_MAX
+from quorate.protocol.patterns import topic_pattern as compiled
 from quorate.receiver.cursor import Cursor
-from quorate.receiver.events import Event, Events
+from quorate.receiver.events import Event
 from quorate.receiver.io.acknowledge import Acknowledger
 from quorate.receiver.io.attach import follow
 from quorate.receiver.io.channels import Peers
@@ -48,18 +50,20 @@ from quorate.receiver.io.fetch import fetch_from
 from quorate.receiver.io.inbox import Inbox
 from quorate.receiver.io.source_session import Session
 from quorate.receiver.io.watch_directory import Watcher
-from quorate.receiver.message import Acknowledgement, DeliveredBatch, Message
+from quorate.receiver.message import DeliveredBatch, Message
 from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
 from quorate.receiver.protocol.directory import (
     Directory,
     SourceRecord,
 )
 from quorate.receiver.protocol.stream import Room
+from quorate.receiver.protocol.subscription import Subscription
+from quorate.receiver.start import Start
+from quorate.transport.connections import Connections
+from quorate.transport.event_log import EventLog
 from quorate.v1 import store_pb2 as store_v1
 
 log = logging.getLogger("quorate.receiver")
-
-E = TypeVar("E", bound=enum.Enum)
 
 CLOSE_SECONDS = 3.0
 """The default time, in seconds, for which closing waits for the last acknowledgements."""
@@ -89,24 +93,35 @@ class Receiver:
         topic_pattern: str | None = None,
         delivery: str | Delivery = Delivery.LIVE,
         acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
+        start: Start | str | int | datetime = Start.EARLIEST,
         take_over: bool = False,
         options: ReceiverOptions | None = None,
-        timeout: float = 30.0,
+        timeout: float | None = 30.0,
+        on_event: Callable[[Event], None] | None = None,
+        connections: Connections | None = None,
+        on_closed: Callable[[], object] | None = None,
     ) -> Receiver:
         """Find the topic's sources in the stores' directory and register with them.
 
-        - topic: one topic. topic_pattern: instead, a regular expression that must match the whole
-          topic.
+        - topic: one topic. topic_pattern: instead, a regular expression of RE2 that must match the
+          whole topic.
         - stores: `[name=]host:port[#reg_id],…`; any store of the group leads to the others.
         - session_id: identifies the receiver. A receiver with the same one goes on where the last
           one stopped, and fences it. None: a random one, and stores forget the receiver at its
           close.
         - reg_id: the RegID to have, for one topic with one source. It is also the session ID if
           none is given.
-        - delivery: "live" or "stable". acknowledge: "automatic", "batched" or "explicit".
+        - delivery: "live" or "stable". acknowledge: "automatic" or "explicit".
+        - start: "earliest", "latest", "last:N", a sequence number, a time, or what `Start` makes.
+          It counts for each source for which no store has a position of the receiver.
         - take_over: take the identity even if its activity timeout protects another instance.
         - timeout: seconds to wait for stores to answer, and for a registration with each source
-          that they know.
+          that they know. None: wait for as long as it takes. An activity timeout that ends in time
+          is waited for.
+        - on_event: a function that gets each event at once, on the event loop, from the start of
+          the registration on. It must not block.
+        - connections: those of the client that opens the receiver; None: the receiver has its own.
+        - on_closed: a function that is called once when the receiver is closed.
 
         With no source yet the call returns, and iterating waits for one. With
         options.wait_for_source it waits so long here, and then raises UnknownTopic.
@@ -119,10 +134,14 @@ class Receiver:
             stores=parse_stores(stores) if isinstance(stores, str) else tuple(stores),
             session_id=session_id,
             reg_id=reg_id,
-            delivery=_one_of(Delivery, "delivery", delivery),
-            acknowledge=_one_of(AcknowledgeMode, "acknowledge", acknowledge),
+            delivery=choice_of("delivery", Delivery, delivery),
+            acknowledge=choice_of("acknowledge", AcknowledgeMode, acknowledge),
+            start=Start.of(start),
             take_over=take_over,
             options=options or ReceiverOptions(),
+            on_event=on_event,
+            connections=connections,
+            on_closed=on_closed,
         )
         try:
             await receiver._begin(timeout)
@@ -140,48 +159,61 @@ class Receiver:
         reg_id: int | None,
         delivery: Delivery,
         acknowledge: AcknowledgeMode,
+        start: Start,
         take_over: bool,
         options: ReceiverOptions,
+        on_event: Callable[[Event], None] | None,
+        connections: Connections | None,
+        on_closed: Callable[[], object] | None = None,
     ) -> None:
         """Make a receiver that is not open yet. Applications use `Receiver.open`."""
         if not stores:
             raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
-        chosen = session_id or reg_id or secrets.randbelow(SESSION_ID_MAX) + 1
-        self.session_id = check_session_id(chosen)
-        self._anonymous = not (session_id or reg_id)
+        if reg_id is not None:
+            check_reg_id(reg_id)
+        self._anonymous = session_id is None and reg_id is None
+        if session_id is None:
+            session_id = reg_id or secrets.randbelow(SESSION_ID_MAX) + 1
+        self._session_id = check_session_id(session_id)
+        self._start = start
         self._take_over = take_over
         self._what = request.topic or request.topic_pattern
-        self.cursor = Cursor(acknowledge)
+        self._cursor = Cursor(acknowledge)
         """The place of the application in what was delivered."""
         self._delivery = delivery
         self._options = options
         self._reg_ids = {store.address: store.reg_id or reg_id or 0 for store in stores}
         self._names = {store.address: store.name for store in stores}
-        self._peers = Peers()
+        self._peers = Peers(connections)
         self._directory = Directory()
-        self._events = Events()
+        self._subscription = Subscription()
+        self._subscribed = asyncio.Event()
+        self._events: EventLog[Event] = EventLog(on_event)
         self._inbox = Inbox(options.buffer_bytes // 2)
         self._room = Room(options.buffer_bytes // 4, options.buffer_bytes // 2)
         self._sessions: dict[SourceName, Session] = {}
         self._request = request
-        self._watchers = [
-            Watcher(self._peers, store.address, request, self._heard) for store in stores
-        ]
+        self._watchers = [self._watcher(store.address) for store in stores]
         self._found: dict[str, asyncio.Task[None]] = {}
         """The watchers of stores that the application did not name, but that belong to a source."""
         self._acknowledger = Acknowledger(
             self._peers,
-            self.session_id,
+            self._session_id,
             options.acknowledge_interval,
             self._sessions,
-            self.cursor.count,
+            self._cursor.count,
             min(options.activity_timeout or inf, options.state_lifetime or inf),
         )
         self._unpaused = 0
         self._tasks: asyncio.TaskGroup
         self._runner: asyncio.Task[None] | None = None
         self._registered = asyncio.Event()
+        self._patience = 0.0
+        """Seconds for which each registration waits for the end of another instance's protection.
+        """
         self._closed = False
+        self._ended = asyncio.Event()
+        self._on_closed = on_closed
 
     # Messages.
 
@@ -190,67 +222,73 @@ class Receiver:
 
         Raises Fenced once another instance has registered the same identity.
         """
-        cursor = self.cursor
+        cursor = self._cursor
         while True:
             batch = cursor.batch
             for message in cursor.messages:
                 batch.taken = message.sequence  # type: ignore[union-attr]
                 yield message
-            cursor.leave()
-            batch = await self._next()
-            if batch is None:
-                return
-            cursor.enter_messages(batch)
+            if cursor.batch is batch:
+                cursor.leave()
+                following = await self._next()
+                if following is None:
+                    return
+                cursor.enter_messages(following)
 
     async def batches(self) -> AsyncIterator[DeliveredBatch]:
         """Yield the messages, a batch at a time. Errors and the end are those of iterating."""
-        batch = self.cursor.rest()
+        cursor = self._cursor
         while True:
-            if batch is not None:
-                self.cursor.enter(batch)
-                yield batch
-            self.cursor.leave()
-            batch = await self._next()
+            batch = cursor.rest()
+            if batch is None:
+                cursor.leave()
+                batch = await self._next()
             if batch is None:
                 return
+            cursor.enter(batch)
+            yield batch
 
-    async def take_into(self, taken: deque[DeliveredBatch], bytes_wanted: int) -> None:
-        """Wait for batches and append them, up to about so many bytes; none once it is closed.
+    async def receive(self, timeout: float | None = None) -> Message | None:
+        """Wait for the next message and return it; None: none came for `timeout` seconds.
 
-        For a caller that keeps the cursor in another thread. An appended batch counts as delivered.
+        A timeout of 0 waits for nothing, and None waits without end. The calls and the loops go on
+        from one another: asking for a message is taking the next one. Raises Closed once the
+        receiver is closed, Fenced, Deregistered.
         """
-        batch = await self._next()
-        while batch is not None:
-            taken.append(batch)
-            bytes_wanted -= batch.size
-            batch = self._inbox.take() if bytes_wanted > 0 else None
-
-    async def acknowledge(self, what: Message | DeliveredBatch | Acknowledgement) -> None:
-        """Acknowledge this message and every message of its source before it, in mode "explicit".
-
-        The receiver sends the acknowledgement within options.acknowledge_interval, once the message
-        is stable; `flush` waits for that. Raises InvalidArgument in another mode, Fenced, Closed.
-        """
-        self.check_open()
-        self.cursor.acknowledge(what)
+        self._check_open()
+        message = self._cursor.take()
+        if message is None:
+            self._cursor.leave()
+            batch = await self._next(timeout)
+            if batch is None:
+                self._check_open()
+                return None
+            self._cursor.enter_messages(batch)
+            message = self._cursor.take()
+        return message
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until enough stores have taken the acknowledgement of all that was consumed.
+        """Wait until enough stores have taken the acknowledgement of all that was acknowledged.
 
         A message that is not stable after one second is left out. Raises NoQuorum after timeout
         seconds (None: 3), Fenced, Closed.
         """
-        self.check_open()
+        self._check_open()
         if not await self._flushed(CLOSE_SECONDS if timeout is None else timeout):
-            self.check_open()
+            self._check_open()
             raise NoQuorum(f"Acknowledging {self._what}", "", "", "too few stores took it in time")
 
     def events(self) -> AsyncIterator[Event]:
         """Yield the newest events so far, then each new one, until the receiver is closed.
 
-        Any number of consumers may read. A consumer that is too slow loses the oldest events.
+        Any number of consumers may read. A consumer that is too slow gets EventsLost.
         """
-        return self._events.stream()
+        return self._events.read()
+
+    @property
+    def session_id(self) -> int:
+        """The session ID, also if it was drawn."""
+        return self._session_id
 
     @property
     def sources(self) -> tuple[SourceName, ...]:
@@ -265,14 +303,17 @@ class Receiver:
     # Closing.
 
     async def close(self) -> None:
-        """Send the last acknowledgements, and end.
+        """Hand over nothing more, send the last acknowledgements, and end.
 
         The message (or batch) taken last counts as consumed only if the mode says how. Leaving
         `async with` without an exception counts it in mode "automatic".
         """
         if self._closed:
+            await self._ended.wait()  # another task may be closing it
             return
         self._closed = True
+        self._cursor.end()
+        self._inbox.close()
         try:
             if self._inbox.error is None and not await self._flushed(CLOSE_SECONDS):
                 log.warning("%s: the last acknowledgements reached too few stores", self._what)
@@ -286,9 +327,10 @@ class Receiver:
         An event tells of each store. Raises NoQuorum if some stores have not done it after timeout
         seconds, Fenced if another instance owns the identity, Deregistered, Closed.
         """
-        self.check_open()
+        self._check_open()
         self._closed = True
-        self._inbox.fail(Deregistered(f"Receiver {self.session_id:#x} of {self._what}"))
+        self._cursor.end()
+        self._inbox.fail(Deregistered(f"Receiver {self._session_id:#x} of {self._what}"))
         self._anonymous = False
         await self._stop_running()
         try:
@@ -306,12 +348,26 @@ class Receiver:
         trace: TracebackType | None,
     ) -> None:
         if error is None:
-            self.cursor.count(last_is_done=True)
+            self._cursor.count(last_is_done=True)
         await self.close()
 
     # Inside.
 
-    def check_open(self) -> None:
+    async def _take_into(
+        self, taken: deque[DeliveredBatch], bytes_wanted: int, timeout: float | None = None
+    ) -> None:
+        """Wait for batches and append them, up to about so many bytes.
+
+        None comes once the receiver is closed, or if it has none for `timeout` seconds. For a
+        caller that keeps the cursor in another thread. An appended batch counts as delivered.
+        """
+        batch = await self._next(timeout)
+        while batch is not None:
+            taken.append(batch)
+            bytes_wanted -= batch.size
+            batch = self._inbox.take() if bytes_wanted > 0 else None
+
+    def _check_open(self) -> None:
         """Raise the error that ended the receiver, or Closed."""
         if self._inbox.error is not None:
             raise self._inbox.error
@@ -328,40 +384,45 @@ class Receiver:
         finally:
             flushing.cancel()
 
-    async def _next(self) -> DeliveredBatch | None:
-        """Return the next batch; None once the receiver is closed."""
+    async def _next(self, timeout: float | None = None) -> DeliveredBatch | None:
+        """Return the next batch; None once the receiver is closed, or after the timeout."""
         if self._unpaused > BREATH_MESSAGES:
             self._unpaused = 0
             await asyncio.sleep(0)
-        while True:
-            batch = self._inbox.take()
-            if batch is not None:
-                self._unpaused += len(batch)
-                return batch
+        batch = self._inbox.take()
+        if batch is None:
             self._unpaused = 0
-            if not await self._inbox.filled():
-                return None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    while batch is None and await self._inbox.filled():
+                        batch = self._inbox.take()
+        if batch is not None:
+            self._unpaused += len(batch)
+        return batch
 
-    async def _begin(self, timeout: float) -> None:
+    async def _begin(self, timeout: float | None) -> None:
+        self._patience = inf if timeout is None else timeout
         self._runner = asyncio.create_task(self._run(), name=f"quorate receiver of {self._what}")
         loop = asyncio.get_running_loop()
         begun = loop.time()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._find_stores()
+                self._subscription.made()
+                self._subscribed.set()
                 await self._each_registered()
-        self.check_open()
+        self._check_open()
         heard = [watcher for watcher in self._watchers if watcher.complete.is_set()]
         registered = any(session.registered.is_set() for session in self._sessions.values())
         if not heard or (self._sessions and not registered):
-            raise self._no_quorum(heard)
+            raise self._refusal() or self._no_quorum(heard)
         wait = self._options.wait_for_source
         if wait is None or registered:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, begun + wait - loop.time())):
                 await self._registered.wait()
-        self.check_open()
+        self._check_open()
         if not self._registered.is_set():
             raise UnknownTopic(self._what, ", ".join(self.known_topics))
 
@@ -402,6 +463,11 @@ class Receiver:
                 await asyncio.wait([registered, self._runner], return_when=asyncio.FIRST_COMPLETED)
             finally:
                 registered.cancel()
+
+    def _refusal(self) -> QuorateError | None:
+        """Return why stores refuse this instance, if another one is the reason."""
+        refusals = (each.registration.protection.refusal for each in self._sessions.values())
+        return next((refusal for refusal in refusals if refusal is not None), None)
 
     def _no_quorum(self, heard: list[Watcher]) -> QuorateError:
         unheard = [watcher for watcher in self._watchers if watcher not in heard]
@@ -451,7 +517,7 @@ class Receiver:
         session = self._sessions[record.source] = Session(
             record,
             peers=self._peers,
-            session_id=self.session_id,
+            session_id=self._session_id,
             reg_ids=self._reg_ids,
             take_over=self._take_over,
             delivery=self._delivery,
@@ -460,9 +526,20 @@ class Receiver:
             room=self._room,
             events=self._events,
             stores_changed=self._watch_stores,
+            subscribed=self._when_subscribed,
+            start=self._start,
+            patience=self._patience,
         )
         self._watch_stores()
         return session
+
+    async def _when_subscribed(self) -> Subscription:
+        await self._subscribed.wait()
+        return self._subscription
+
+    def _watcher(self, address: str) -> Watcher:
+        seen, delays = self._subscription.heard, self._options.delays
+        return Watcher(self._peers, address, self._request, self._heard, seen, delays)
 
     def _watch_stores(self) -> None:
         """Listen to the directory of every store of a source.
@@ -477,8 +554,7 @@ class Receiver:
             self._found.pop(address).cancel()
             self._heard(address, None)
         for address in wanted - self._found.keys():
-            watcher = Watcher(self._peers, address, self._request, self._heard)
-            self._found[address] = self._tasks.create_task(watcher.run())
+            self._found[address] = self._tasks.create_task(self._watcher(address).run())
 
     async def _follow(self, session: Session) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -492,6 +568,8 @@ class Receiver:
                 for watcher in self._watchers:
                     self._tasks.create_task(watcher.run())
                 self._tasks.create_task(self._acknowledger.run(self._tasks))
+                if (patience := self._options.delays.give_up_after) is not None:
+                    self._tasks.create_task(self._give_up_after(patience))
         except BaseExceptionGroup as group:
             error = _first(group)
             log.error("the receiver of %s ends: %s", self._what, error)
@@ -499,18 +577,36 @@ class Receiver:
             self._events.end()
             self._registered.set()
 
+    async def _give_up_after(self, seconds: float) -> None:
+        """Raise NoQuorum once no store could be heard for so many seconds."""
+        loop = asyncio.get_running_loop()
+        heard_at = loop.time()
+        while loop.time() < heard_at + seconds:
+            if any(watcher.complete.is_set() for watcher in self._watchers):
+                heard_at = loop.time()
+            await asyncio.sleep(min(seconds / 4, 1.0))
+        raise self._no_quorum([])
+
     async def _end(self) -> None:
         self._closed = True
         self._inbox.close()
-        await self._stop_running()
-        if self._anonymous:
-            # No later instance can have this session ID.
-            try:
-                await self._deregister(ANONYMOUS_SECONDS)
-            except QuorateError as error:
-                log.info("%s: some stores still know this receiver: %s", self._what, error)
-        self._events.end()
-        await self._peers.close()
+        try:
+            await self._stop_running()
+            if self._anonymous:
+                await self._forget()
+            self._events.end()
+            await self._peers.close()
+        finally:
+            self._ended.set()
+            if self._on_closed is not None:
+                self._on_closed()
+
+    async def _forget(self) -> None:
+        """End the identity of a receiver without a session ID: no later instance can have it."""
+        try:
+            await self._deregister(ANONYMOUS_SECONDS)
+        except QuorateError as error:
+            log.info("%s: some stores still know this receiver: %s", self._what, error)
 
     async def _stop_running(self) -> None:
         if self._runner is not None:
@@ -518,7 +614,7 @@ class Receiver:
             await asyncio.wait([self._runner])
 
     async def _deregister(self, timeout: float) -> None:
-        ending = Deregistration(self._peers, self.session_id, self._events.tell)
+        ending = Deregistration(self._peers, self._session_id, self._events.add)
         registered = [
             Registered(
                 session.source,
@@ -549,18 +645,10 @@ def _watch_request(topic: str | None, topic_pattern: str | None) -> store_v1.Wat
     if topic is not None:
         return store_v1.WatchRequest(topic=check_topic(topic))
     try:
-        re.compile(topic_pattern or "")
-    except re.error as error:
-        raise InvalidArgument("topic_pattern", f"is no regular expression: {error}") from None
-    return store_v1.WatchRequest(topic_pattern=topic_pattern)
-
-
-def _one_of(kind: type[E], name: str, value: object) -> E:
-    try:
-        return kind(value)
-    except ValueError:
-        choices = ", ".join(repr(one.value) for one in kind)
-        raise InvalidArgument(name, f"{value!r} is not one of {choices}") from None
+        pattern = compiled(topic_pattern or "")
+    except InvalidArgument as error:
+        raise InvalidArgument("topic_pattern", error.detail) from None
+    return store_v1.WatchRequest(topic_pattern=pattern.text)
 
 
 def _joined(names: Mapping[str, str], addresses: Set[str]) -> str:

@@ -46,6 +46,7 @@ from quorate.source.events import (
     StoreReturned,
     StoreStable,
     StoreUnresponsive,
+    WaitingForIdentity,
     WaitingForStores,
 )
 from quorate.source.options import FlightBehaviour, SourceOptions, StabilityEvents
@@ -106,5 +107,6 @@ __all__ = [
     "StoreReturned",
     "StoreStable",
     "StoreUnresponsive",
+    "WaitingForIdentity",
     "WaitingForStores",
 ]

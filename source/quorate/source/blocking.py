@@ -1,27 +1,19 @@
 """The source for code without asyncio: the same methods, usable from several threads.
 
-A send puts the message into a buffer, and the background loop takes whole buffers over. Nothing
-here knows the protocol.
+A send puts the message into the window of the asynchronous source, under a lock, and the background
+loop packs what has gathered. Nothing here knows the protocol.
 """
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from quorate.protocol.errors import (
-    Closed,
-    Deregistered,
-    MessageTooLarge,
-    NotYetStable,
-    QuorateError,
-)
+from quorate.protocol.errors import MessageTooLarge, NotRegistered, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout, Stores
-from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX
 from quorate.protocol.policy import Policy
 from quorate.source import source as asynchronous
 from quorate.source.events import Event
@@ -33,16 +25,12 @@ from quorate.source.protocol.outgoing import (
     check_commit,
     checked,
     checked_one,
-    fill_up,
 )
 from quorate.source.publish_store import PublishStore
 from quorate.source.receipts import Receipt
-from quorate.transport.blocking import run_blocking, shared_loop
-from quorate.v1.messages_pb2 import SourceInformation
+from quorate.transport.blocking import check_may_wait, run_blocking, shared_loop
+from quorate.transport.connections import Connections
 
-# Two batches: the loop takes one over while the next one gathers.
-_BUFFER_MESSAGES = 2 * BATCH_MESSAGES_MAX
-_BUFFER_BYTES = 2 * BATCH_BYTES_TARGET
 _LOOK_AGAIN_SECONDS = 0.1
 
 
@@ -53,20 +41,21 @@ class Source:
     """
 
     def __init__(self, source: asynchronous.Source) -> None:
-        """Wrap an open source. Applications use `Source.open`."""
+        """Wrap an open source, on the background loop. Applications use `Source.open`."""
         self._source = source
         self._core = source._core
+        self._window = source._window
+        self._packer = source._packer
         self._loop = shared_loop()
-        self._lock = threading.Lock()
-        self._space = threading.Condition(self._lock)
-        self._limit = source._window.message_bytes_max
-        self._next = source.next_sequence
-        self._buffer: list[bytes] = []
-        self._attributes: list[bytes] = []  # as in quorate.source.protocol.flight_window.Window
-        self._buffer_bytes = 0
-        self._draining = False
-        self._drained: asyncio.Task[None] | None = None
-        self._error: QuorateError | None = None
+        # Re-entrant, because the window takes the lock itself.
+        lock = threading.RLock()
+        self._window.lock = self._lock = lock
+        self._space = threading.Condition(lock)
+        self._waiting = 0
+        self._packer.on_progress = self._progressed
+        store = source._engine.publish_store
+        self._store = store if store.durable else None
+        self._slow = store.slow
 
     @classmethod
     def open(
@@ -81,17 +70,20 @@ class Source:
         publish_store: PublishStore | None = None,
         take_over: bool = False,
         options: SourceOptions | None = None,
-        timeout: float = asynchronous.OPEN_SECONDS,
+        timeout: float | None = asynchronous.OPEN_SECONDS,
         on_event: Callable[[Event], None] | None = None,
-    ) -> Self:
+        connections: Connections | None = None,
+        on_closed: Callable[[], object] | None = None,
+    ) -> Source:
         """Return a source that is registered with its stores and may send.
 
         Arguments and errors are those of quorate.source.Source.open. The background thread calls
-        on_event.
+        on_event and on_closed, and the background loop uses the connections.
         """
-        return cls(
-            run_blocking(
-                asynchronous.Source.open(
+
+        async def opened() -> Source:
+            return cls(
+                await asynchronous.Source.open(
                     topic,
                     stores=stores,
                     session_id=session_id,
@@ -103,9 +95,12 @@ class Source:
                     options=options,
                     timeout=timeout,
                     on_event=on_event,
+                    connections=connections,
+                    on_closed=on_closed,
                 )
             )
-        )
+
+        return run_blocking(opened())
 
     def __enter__(self) -> Self:
         return self
@@ -125,133 +120,166 @@ class Source:
 
     # -- sending ----------------------------------------------------------------------------
 
+    # Keyword-only parameters would cost each call 10 % of its time.
     def send(
         self,
         payload: bytes,
         key: bytes | None = None,
         properties: Mapping[str, bytes] | None = None,
+        timeout: float | None = None,
+        wait_quorum: bool = False,
     ) -> int:
         """Accept a message and return its sequence number.
 
-        The call waits only while the flight window is full or receivers lag. Key, properties and
-        errors are those of quorate.source.Source.send.
+        The call waits only while the flight window is full or receivers lag. Arguments and errors
+        are those of quorate.source.Source.send.
         """
+        window = self._window
         if key is not None or properties is not None:
-            payload, attributes = checked_one(payload, key, properties, self._limit)
-            return self._accept(Ready([payload], [attributes])).start
+            payload, attributes = checked_one(payload, key, properties, window.message_bytes_max)
+            return self._send_all(Ready([payload], [attributes]), timeout, wait_quorum).start
         if payload.__class__ is not bytes:
             payload = as_bytes(payload)
         size = len(payload)
-        if size > self._limit:
-            raise MessageTooLarge(size, self._limit)
+        if size > window.message_bytes_max:
+            raise MessageTooLarge(size, window.message_bytes_max)
+        if self._slow:
+            check_may_wait()
         with self._lock:
-            if self._error is not None or not self._core.complete or self._full():
-                self._wait_for_space()
-            sequence = self._next
-            self._next = sequence + 1
-            self._buffer.append(payload)
-            self._buffer_bytes += size
-            if not self._draining:
-                self._start_draining()
+            sequence, sent_bytes = window.next_sequence, window.sent_bytes
+            if sequence >= window.pause_at or sent_bytes >= window.pause_at_bytes:
+                self._wait_for_room(timeout, wait_quorum)
+                sequence, sent_bytes = window.next_sequence, window.sent_bytes
+            if self._store is not None:
+                self._store.keep(sequence, payload)
+            window.next_sequence = sequence + 1
+            window.sent_bytes = sent_bytes + size
+            window.payloads.append(payload)
+        if self._slow:
+            run_blocking(asynchronous.synced(self._source))
         return sequence
 
-    def send_many(self, messages: Iterable[bytes | Outgoing]) -> range:
+    def send_many(
+        self,
+        messages: Iterable[bytes | Outgoing],
+        timeout: float | None = None,
+        wait_quorum: bool = False,
+    ) -> range:
         """Accept messages one after the other and return their sequence numbers.
 
-        Raises what quorate.source.Source.send_many raises.
+        Arguments and errors are those of quorate.source.Source.send_many.
         """
-        return self._accept(checked(messages, self._limit))
+        ready = checked(messages, self._window.message_bytes_max)
+        return self._send_all(ready, timeout, wait_quorum)
 
-    def _accept(self, ready: Ready) -> range:
-        """Put all messages into the buffer at once, even if they are more than it has room for."""
+    def _send_all(self, ready: Ready, timeout: float | None, wait_quorum: bool) -> range:
+        if self._slow:
+            check_may_wait()
+        numbers = self._send_at_once(ready)
+        if numbers is None:
+            sending = asynchronous.send_ready(self._source, ready, timeout, wait_quorum)
+            return run_blocking(sending)
+        if self._slow:
+            run_blocking(asynchronous.synced(self._source))
+        return numbers
+
+    def _send_at_once(self, ready: Ready) -> range | None:
+        """Accept all messages if the window has room for them now. Else return None."""
+        window, size = self._window, ready.size
         with self._lock:
-            if self._error is not None or not self._core.complete or self._full():
-                self._wait_for_space()
-            first = self._next
-            self._next = first + len(ready)
-            if ready.attributes:
-                fill_up(self._attributes, len(self._buffer))
-                self._attributes += ready.attributes
-            self._buffer += ready.payloads
-            self._buffer_bytes += ready.size
-            if not self._draining:
-                self._start_draining()
-        return range(first, first + len(ready))
+            first = window.next_sequence
+            end = first + len(ready)
+            if not window.payloads and self._has_room():
+                self._begin_batch()
+            if end > window.pause_at or window.sent_bytes + size > window.pause_at_bytes:
+                return None
+            if self._store is not None:
+                self._store.keep_all(first, ready.payloads, ready.attributes)
+            window.add(ready.payloads, ready.attributes, size)
+        return range(first, end)
 
-    def commit(self, messages: Iterable[bytes | Outgoing], marker: bytes) -> range:
+    def commit(
+        self,
+        messages: Iterable[bytes | Outgoing],
+        marker: bytes,
+        timeout: float | None = None,
+        wait_quorum: bool = False,
+    ) -> range:
         """Accept messages together with a marker, as one batch, and return their sequence numbers.
 
-        The call first waits until earlier messages have left the buffer. Raises what
-        quorate.source.Source.commit raises.
+        Arguments and errors are those of quorate.source.Source.commit.
         """
-        ready = checked(messages, self._limit)
+        ready = checked(messages, self._window.message_bytes_max)
         check_commit(ready, marker)
-        with self._lock:
-            while self._draining and self._error is None:
-                self._space.wait(_LOOK_AGAIN_SECONDS)
-            if self._error is not None:
-                raise self._error
-            numbers = run_blocking(self._source.commit_checked(ready, marker))
-            self._next = numbers.stop
-        return numbers
+        return run_blocking(
+            asynchronous.commit_ready(self._source, ready, marker, timeout, wait_quorum)
+        )
 
     def publish(
         self,
         payload: bytes,
         key: bytes | None = None,
         properties: Mapping[str, bytes] | None = None,
+        timeout: float | None = None,
+        wait_quorum: bool = False,
     ) -> Receipt:
         """Send a message, wait until it is stable, and return the proof.
 
-        Raises what send raises, and NotYetStable if the source is closed before.
+        Arguments and errors are those of quorate.source.Source.publish.
         """
+        check_may_wait()
         since = self._loop.time()
-        sequence = self.send(payload, key, properties)
-        return run_blocking(self._source.receipt(sequence, since))
+        sequence = self.send(payload, key, properties, timeout, wait_quorum)
+        left = None if timeout is None else max(0.0, since + timeout - self._loop.time())
+        return run_blocking(asynchronous.receipt_of(self._source, sequence, since, left))
 
-    def _full(self) -> bool:
-        return len(self._buffer) >= _BUFFER_MESSAGES or self._buffer_bytes >= _BUFFER_BYTES
+    def _wait_for_room(self, timeout: float | None, wait_quorum: bool) -> None:
+        """Wait until a message may be added, with the lock held. Raises why none is accepted."""
+        window, core = self._window, self._core
+        until = None if timeout is None else self._loop.time() + timeout
+        # Before the look, so that no progress behind it is missed.
+        self._waiting += 1
+        try:
+            while True:
+                refusal = core.refusal()
+                if refusal is not None and not (wait_quorum and isinstance(refusal, NotRegistered)):
+                    raise refusal
+                if self._has_room():
+                    break
+                if refusal is None and window.blocked:
+                    self._loop.call_soon_threadsafe(core.note_lag)
+                left = _LOOK_AGAIN_SECONDS if until is None else until - self._loop.time()
+                if left <= 0:
+                    raise core.send_timed_out(timeout or 0.0)
+                check_may_wait()
+                self._space.wait(min(left, _LOOK_AGAIN_SECONDS))
+        finally:
+            self._waiting -= 1
+        if window.exceeded or window.paced_out:
+            self._loop.call_soon_threadsafe(core.note_exceeded)
+        self._begin_batch()
 
-    def _wait_for_space(self) -> None:
-        """Wait until the buffer has room, with the lock held. Raises why nothing is accepted."""
-        while True:
-            refusal = self._error or self._core.refusal()
-            if refusal is not None:
-                raise refusal
-            if not self._full():
-                return
-            self._space.wait(_LOOK_AGAIN_SECONDS)
+    def _has_room(self) -> bool:
+        window = self._window
+        return self._core.refusal() is None and not window.reserved and not window.blocked
 
-    def _start_draining(self) -> None:
-        self._draining = True
-        self._loop.call_soon_threadsafe(self._drain_soon)
+    def _begin_batch(self) -> None:
+        """Admit messages up to the end of a batch. The background loop packs what gathers."""
+        if not self._window.payloads:
+            self._loop.call_soon_threadsafe(self._pack_soon)
+        self._window.gather()
 
-    def _drain_soon(self) -> None:
-        self._drained = self._loop.create_task(self._drain())
+    def _pack_soon(self) -> None:
+        """Pack in the loop's next iteration. The background loop calls this."""
+        with self._lock:
+            # The thread that begins a batch has the lock until its first message is in the window.
+            self._packer.soon()
 
-    async def _drain(self) -> None:
-        """Hand the buffer over until it is empty. Runs on the loop."""
-        while True:
+    def _progressed(self) -> None:
+        """Let threads look again that wait for room. The background loop calls this."""
+        if self._waiting:
             with self._lock:
-                gathered = Ready(self._buffer, self._attributes)
-                self._buffer, self._attributes, self._buffer_bytes = [], [], 0
                 self._space.notify_all()
-                if not gathered:
-                    self._draining = False
-                    return
-            try:
-                if gathered.attributes:
-                    fill_up(gathered.attributes, len(gathered))
-                await self._source.add_accepted(gathered)
-            except QuorateError as error:
-                with self._lock:
-                    self._error = error
-                    self._space.notify_all()
-                return
-
-    async def _until_drained(self) -> None:
-        while self._drained is not None and not self._drained.done():
-            await asyncio.shield(self._drained)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until every message sent so far is stable.
@@ -259,52 +287,21 @@ class Source:
         Raises NotYetStable after timeout seconds (None: no limit), or the error that ended the
         source.
         """
-        run_blocking(self._flush(self._next - 1, timeout))
+        self.wait_stable(self._window.next_sequence - 1, timeout)
 
-    async def _flush(self, last: int, timeout: float | None) -> None:
-        await self._source.wait_stable(last, timeout)
+    def wait_stable(self, upto: int, timeout: float | None = None) -> None:
+        """Wait until every message up to this number is stable. Raises what flush raises."""
+        run_blocking(self._source.wait_stable(upto, timeout))
 
     def close(self, timeout: float = asynchronous.CLOSE_SECONDS) -> None:
         """Wait for sent messages to become stable, and end.
 
         Raises what quorate.source.Source.close raises.
         """
-        with self._lock:
-            failure = self._error
-            if isinstance(failure, Closed | Deregistered):
-                return
-            self._error = Closed(f"Source {self.name}")
-            self._space.notify_all()
-        run_blocking(self._close(timeout))
-
-    async def _close(self, timeout: float) -> None:
-        until = self._loop.time() + timeout
-        try:
-            async with asyncio.timeout_at(until):
-                await self._until_drained()
-        except TimeoutError:
-            pass
-        left = self._next - self._source.next_sequence
-        if self._drained is not None:
-            self._drained.cancel()
-        first = self._next - left
-        try:
-            await self._source.close(max(0.0, until - self._loop.time()))
-        except NotYetStable as error:
-            first = error.first
-            left = self._next - first
-        if left:
-            detail = f"it was closed after {timeout:g} s"
-            raise NotYetStable(str(self.name), first, self._next - 1, detail)
+        run_blocking(self._source.close(timeout))
 
     def deregister(self, timeout: float = asynchronous.CLOSE_SECONDS) -> None:
         """End this identity for good, as quorate.source.Source.deregister does, with its errors."""
-        with self._lock:
-            if isinstance(self._error, Closed | Deregistered):
-                raise self._error
-            self._error = Deregistered(f"Source {self.name}")
-            self._buffer, self._attributes, self._buffer_bytes = [], [], 0
-            self._space.notify_all()
         run_blocking(self._source.deregister(timeout))
 
     # -- state ----------------------------------------------------------------------------
@@ -317,12 +314,22 @@ class Source:
     @property
     def next_sequence(self) -> int:
         """The sequence number of the next message."""
-        return self._next
+        return self._window.next_sequence
 
     @property
     def stable_upto(self) -> int:
         """The highest sequence number with all messages before it stable; -1: none."""
         return self._source.stable_upto
+
+    @property
+    def unstable_messages(self) -> int:
+        """The number of messages that were accepted and are not stable."""
+        return self._source.unstable_messages
+
+    @property
+    def unstable_bytes(self) -> int:
+        """The bytes of these messages. A batch that is stable in part counts as a whole."""
+        return self._source.unstable_bytes
 
     @property
     def epoch(self) -> int:
@@ -338,11 +345,6 @@ class Source:
     def registered(self) -> bool:
         """Whether enough stores take the stream, so that a send would not raise NotRegistered."""
         return self._source.registered
-
-    @property
-    def information(self) -> SourceInformation:
-        """The registration information that receivers and stores get of this source."""
-        return self._source.information
 
     def events(self) -> Iterator[Event]:
         """Yield the newest events, then wait for each new one, until the source is closed."""

@@ -1,24 +1,16 @@
-"""The events of a source, and the bounded log from which an application reads them.
+"""The events of a source, which an application reads.
 
 An event is a plain value. The application decides what to do about it; nothing here acts on it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import enum
-import logging
-from collections import deque
-from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.policy import Policy
-
-_log = logging.getLogger("quorate.source")
-
-EVENTS_KEPT = 1024
-"""The number of events that a log keeps for slow and late readers."""
+from quorate.transport.event_log import EventsLost as EventsLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +39,24 @@ class WaitingForStores:
     """A registration waits for the promises of stores."""
 
     missing: tuple[str, ...]
-    """The stores that have not answered."""
+    """The stores that have not answered. Stores that answered something else are not among them."""
     seconds: float
     """The longest time, in seconds, for which the registration waits for all of them. 0: it waits,
     without a limit, for enough of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingForIdentity:
+    """A registration waits until stores no longer protect another instance of the source.
+
+    Opening the source with take_over=True would fence that instance instead.
+    """
+
+    stores: tuple[str, ...]
+    """The stores that refuse this instance."""
+    seconds: float | None
+    """The seconds until they no longer do, if the other instance stays silent. None: the other
+    instance has its stream open, and this one waits until it closes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,13 +367,6 @@ class SourceClosed:
     stable_upto: int
 
 
-@dataclass(frozen=True, slots=True)
-class EventsLost:
-    """The reader was too slow: the log dropped events that it had not read."""
-
-    count: int
-
-
 Event = (
     RegistrationSucceeded
     | RegistrationComplete
@@ -376,6 +375,7 @@ Event = (
     | StoreInLimbo
     | StoreKeepsState
     | WaitingForStores
+    | WaitingForIdentity
     | MembershipChanged
     | BackupSteppedIn
     | BackupSteppedBack
@@ -401,56 +401,3 @@ Event = (
     | SourceClosed
     | EventsLost
 )
-
-
-class EventLog:
-    """The newest events. Any number of readers take them, each at its own pace."""
-
-    def __init__(self, on_event: Callable[[Event], None] | None = None) -> None:
-        """Create an empty log. on_event: a function that is called with each event at once."""
-        self._on_event = on_event
-        self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
-        self._count = 0
-        self._ended = False
-        self._news = asyncio.Event()
-
-    def add(self, event: Event) -> None:
-        self._events.append(event)
-        self._count += 1
-        self._wake()
-        if self._on_event is not None:
-            try:
-                self._on_event(event)
-            except Exception:
-                # An error of the application's function must not stop the source.
-                _log.exception("on_event failed with %s", event)
-
-    def end(self) -> None:
-        """Mark the end: each reader finishes once it has read the remaining events."""
-        self._ended = True
-        self._wake()
-
-    def _wake(self) -> None:
-        self._news.set()
-        self._news.clear()
-
-    def kept(self) -> list[Event]:
-        """Return the events that are still kept, oldest first."""
-        return list(self._events)
-
-    async def read(self) -> AsyncIterator[Event]:
-        """Yield the events that are still kept, then each new one, until the log ends."""
-        position = 0
-        while True:
-            oldest = self._count - len(self._events)
-            if position < oldest:
-                yield EventsLost(oldest - position)
-                position = oldest
-            elif position < self._count:
-                event = self._events[position - oldest]
-                position += 1
-                yield event
-            elif self._ended:
-                return
-            else:
-                await self._news.wait()

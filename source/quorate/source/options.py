@@ -6,9 +6,11 @@ import enum
 from dataclasses import dataclass
 from math import inf
 
+from quorate.protocol.choices import read_choices
 from quorate.protocol.consensus import Behaviour
+from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.limits import MESSAGE_BYTES_MAX
+from quorate.protocol.limits import MESSAGE_BYTES_USUAL
 from quorate.protocol.pacing import ReceiverPacing
 
 
@@ -35,13 +37,16 @@ class StabilityEvents(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """The settings of a source. Raises InvalidArgument if one of them makes no sense."""
+    """The settings of a source. Raises InvalidArgument if one of them makes no sense.
+
+    A member of an enum can be given as its text: `flight_behaviour="notify"`.
+    """
 
     flight_messages: int = 65_536
     """The highest number of messages that may be unstable at once."""
     flight_bytes: int = 32 * 1024 * 1024
     """The highest number of bytes of messages that may be unstable at once."""
-    flight_behaviour: FlightBehaviour = FlightBehaviour.BLOCK
+    flight_behaviour: FlightBehaviour | str = FlightBehaviour.BLOCK
     """The effect of a full flight window on a send."""
     receiver_pacing: ReceiverPacing | None = None
     """How far ahead of its receivers the source may be; None: it waits for no receiver.
@@ -50,17 +55,23 @@ class SourceOptions:
     is away. A receiver opts out with ReceiverOptions.waited_for. The stores keep what these
     receivers have not acknowledged.
     """
-    message_bytes_max: int = MESSAGE_BYTES_MAX
+    message_bytes_max: int = MESSAGE_BYTES_USUAL
     """The size, in bytes, of the largest message that is accepted. Key and properties count."""
     retention_bytes_max: int = 64 * 1024 * 1024
     """The bytes of stable messages that the source keeps for stores that still lack them."""
     registration_interval: float = 3.0
     """Seconds for which a registration waits for every store; then a blocking set is enough."""
+    delays: Delays = RECONNECT
+    """How long the source waits between attempts to reach a store.
+
+    `give_up_after` counts the seconds with too few stores, after which the source ends with the
+    reason (NoQuorum).
+    """
     backup_after: float = 10.0
     """Seconds without taking messages after which a backup takes the place of a group's member."""
     stability_lifetime: float = 1200.0
     """Seconds after which NotStable reports a message that is not stable yet."""
-    stability_events: StabilityEvents = StabilityEvents.NONE
+    stability_events: StabilityEvents | str = StabilityEvents.NONE
     """The events that report what becomes stable."""
     reclaim_events: bool = False
     """Whether Reclaimed reports every release from the retention. Without it Reclaimed reports only
@@ -77,7 +88,7 @@ class SourceOptions:
     The state is all that a store has of the source. A shorter time in a store's configuration wins.
     None: the stores' configuration decides.
     """
-    consensus: Behaviour = Behaviour.HIGHEST
+    consensus: Behaviour | str = Behaviour.HIGHEST
     """How much a new registration keeps of the messages that may not have been stable."""
     listen: str = "127.0.0.1:0"
     """The address, host:port, on which receivers attach; port 0 takes a free one."""
@@ -87,7 +98,7 @@ class SourceOptions:
     """The bytes that may wait for one receiver; past them it catches up from the stores."""
 
     confirm_delivery: bool = False
-    """Whether receivers confirm to the source what they have consumed (DeliveryConfirmed)."""
+    """Whether receivers confirm to the source what they acknowledged (DeliveryConfirmed)."""
     unique_confirmations: int = 0
     """The number of distinct receivers that must consume a message before it is out of flight.
 
@@ -96,6 +107,12 @@ class SourceOptions:
     """
 
     def __post_init__(self) -> None:
+        read_choices(
+            self,
+            flight_behaviour=FlightBehaviour,
+            stability_events=StabilityEvents,
+            consensus=Behaviour,
+        )
         for setting in (
             "flight_messages",
             "flight_bytes",
@@ -118,10 +135,10 @@ class SourceOptions:
             seconds = getattr(self, setting)
             if seconds is not None and not 0 < seconds < inf:
                 raise InvalidArgument(setting, f"{seconds} is not above 0, and finite")
-        if self.message_bytes_max > MESSAGE_BYTES_MAX:
+        if self.message_bytes_max > MESSAGE_BYTES_USUAL:
             raise InvalidArgument(
                 "message_bytes_max",
-                f"{self.message_bytes_max:,} is more than the {MESSAGE_BYTES_MAX:,} that stores "
+                f"{self.message_bytes_max:,} is more than the {MESSAGE_BYTES_USUAL:,} that stores "
                 "and receivers take",
             )
         host, colon, port = self.listen.rpartition(":")

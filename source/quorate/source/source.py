@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Self
 
 from quorate.protocol.errors import Closed, InvalidArgument, MessageTooLarge, QuorateError
-from quorate.protocol.identity import SourceName, check_session_id, check_topic
+from quorate.protocol.identity import SourceName, check_reg_id, check_session_id, check_topic
 from quorate.protocol.layout import Layout, Stores
-from quorate.protocol.limits import REG_ID_MAX, SESSION_ID_MAX
+from quorate.protocol.limits import SESSION_ID_MAX
 from quorate.protocol.policy import Policy
 from quorate.source.events import Event, SourceClosed
 from quorate.source.io.engine import Engine
@@ -29,7 +29,7 @@ from quorate.source.protocol.outgoing import (
 )
 from quorate.source.publish_store import MemoryPublishStore, PublishStore
 from quorate.source.receipts import Receipt
-from quorate.v1.messages_pb2 import SourceInformation
+from quorate.transport.connections import Connections
 
 OPEN_SECONDS = 30.0
 """The default time, in seconds, for which opening waits for enough stores."""
@@ -44,14 +44,15 @@ class Source:
     Open it with `Source.open`, and use it on the event loop on which it was opened.
     """
 
-    def __init__(self, engine: Engine, durable: bool) -> None:
+    def __init__(self, engine: Engine, on_closed: Callable[[], object] | None = None) -> None:
         """Wrap a running engine. Applications use `Source.open`."""
         self._engine = engine
         self._core = engine.core
         self._window = engine.core.window
         self._packer = engine.packer
-        self._durable = durable
         self._closed = False
+        self._ended = asyncio.Event()
+        self._on_closed = on_closed
 
     @classmethod
     async def open(
@@ -66,9 +67,11 @@ class Source:
         publish_store: PublishStore | None = None,
         take_over: bool = False,
         options: SourceOptions | None = None,
-        timeout: float = OPEN_SECONDS,
+        timeout: float | None = OPEN_SECONDS,
         on_event: Callable[[Event], None] | None = None,
-    ) -> Self:
+        connections: Connections | None = None,
+        on_closed: Callable[[], object] | None = None,
+    ) -> Source:
         """Return a source that is registered with its stores and may send.
 
         - stores: a list of them, of which a majority makes a message stable; or a Layout of groups
@@ -83,9 +86,12 @@ class Source:
           that is under another policy.
         - publish_store: keeps what is not stable yet; None: in memory.
         - take_over: take the identity even if another process is using it now.
-        - timeout: seconds to wait for enough stores.
+        - timeout: seconds to wait for enough stores, and for an activity timeout that ends in time.
+          None: wait for as long as it takes, also for an instance that is alive.
         - on_event: a function that gets each event at once, on the event loop, from the start of
           the registration on. It must not block.
+        - connections: those of the client that opens the source; None: the source has its own.
+        - on_closed: a function that is called once when the source is closed.
 
         Raises InvalidArgument, NoQuorum, PolicyNotInForce, SourceActive, Fenced, MissingMessages,
         SourceDeleted, ContentConflict, RegIdInUse, TopicRefused, NotAStore, VersionMismatch,
@@ -93,8 +99,8 @@ class Source:
         """
         layout = _layout(stores, policy)
         previous = [_layout(earlier) for earlier in previous_policies]
-        if reg_id is not None and not 0 < reg_id <= REG_ID_MAX:
-            raise InvalidArgument("reg_id", f"{reg_id} is not between 1 and {REG_ID_MAX}")
+        if reg_id is not None:
+            check_reg_id(reg_id)
         publish_store = publish_store or MemoryPublishStore()
         remembered = publish_store.open()
         try:
@@ -110,6 +116,7 @@ class Source:
                 reg_id=reg_id or 0,
                 take_over=take_over,
                 on_event=on_event,
+                connections=connections,
             )
         except BaseException:
             publish_store.close()
@@ -119,7 +126,10 @@ class Source:
         except BaseException:
             await engine.give_up()
             raise
-        return cls(engine, publish_store.durable)
+        if publish_store.slow:
+            return _SyncedSource(engine, on_closed)
+        kind = _KeptSource if publish_store.durable else cls
+        return kind(engine, on_closed)
 
     async def __aenter__(self) -> Self:
         return self
@@ -144,22 +154,27 @@ class Source:
         payload: bytes,
         key: bytes | None = None,
         properties: Mapping[str, bytes] | None = None,
+        timeout: float | None = None,
+        wait_quorum: bool = False,
     ) -> int:
         """Accept a message and return its sequence number.
 
         key: what the message is about. properties: values by name, by which receivers may filter.
         Both count towards the size of the message.
 
+        - timeout: seconds to wait for room at most; 0: the call does not wait; None: no limit.
+        - wait_quorum: whether to wait while too few stores take the stream, too.
+
         The call waits only while the flight window is full. With SourceOptions.receiver_pacing it
         also waits for receivers that lag.
 
-        Raises NotRegistered while too few stores take the stream, MessageTooLarge, InvalidArgument,
-        Closed, or the error that ended the source. In all these cases the source has not accepted
-        the message.
+        Raises NotRegistered while too few stores take the stream, SendTimedOut, MessageTooLarge,
+        NotKept, InvalidArgument, Closed, or the error that ended the source. In all these cases the
+        source has not accepted the message.
         """
         window = self._window
         if key is not None or properties is not None:
-            return await self._send_with_attributes(payload, key, properties)
+            return await self._send_with_attributes(payload, key, properties, timeout, wait_quorum)
         if payload.__class__ is not bytes:
             payload = as_bytes(payload)
         size = len(payload)
@@ -167,7 +182,7 @@ class Source:
             raise MessageTooLarge(size, window.message_bytes_max)
         sequence, sent_bytes = window.next_sequence, window.sent_bytes
         while sequence >= window.pause_at or sent_bytes >= window.pause_at_bytes:
-            await self._packer.make_room()
+            await self._packer.make_room(timeout, wait_quorum)
             sequence, sent_bytes = window.next_sequence, window.sent_bytes
         window.next_sequence = sequence + 1
         window.sent_bytes = sent_bytes + size
@@ -175,72 +190,76 @@ class Source:
         return sequence
 
     async def _send_with_attributes(
-        self, payload: bytes, key: bytes | None, properties: Mapping[str, bytes] | None
+        self,
+        payload: bytes,
+        key: bytes | None,
+        properties: Mapping[str, bytes] | None,
+        timeout: float | None,
+        wait_quorum: bool,
     ) -> int:
         window = self._window
         payload, attributes = checked_one(payload, key, properties, window.message_bytes_max)
         while window.next_sequence >= window.pause_at or window.sent_bytes >= window.pause_at_bytes:
-            await self._packer.make_room()
+            await self._packer.make_room(timeout, wait_quorum)
         sequence = window.next_sequence
-        window.add((payload,), (attributes,), len(payload) + len(attributes))
+        self._packer.add_one(payload, attributes)
         return sequence
 
-    async def send_many(self, messages: Iterable[bytes | Outgoing]) -> range:
+    async def send_many(
+        self,
+        messages: Iterable[bytes | Outgoing],
+        timeout: float | None = None,
+        wait_quorum: bool = False,
+    ) -> range:
         """Accept messages one after the other and return their sequence numbers.
 
-        Raises what send raises. The source checks all messages before it accepts the first. If it
-        fails or loses its quorum meanwhile, it may have accepted some of them; next_sequence tells
-        how many.
+        timeout and wait_quorum are those of send, for all messages together. Raises what send
+        raises. The source checks all messages before it accepts the first. If it fails, loses its
+        quorum or has no room in time, it may have accepted some of them; next_sequence tells how
+        many.
         """
         ready = checked(messages, self._window.message_bytes_max)
-        first = await self._packer.add_all(ready)
-        return range(first, first + len(ready))
+        return await send_ready(self, ready, timeout, wait_quorum)
 
-    async def commit(self, messages: Iterable[bytes | Outgoing], marker: bytes) -> range:
+    async def commit(
+        self,
+        messages: Iterable[bytes | Outgoing],
+        marker: bytes,
+        timeout: float | None = None,
+        wait_quorum: bool = False,
+    ) -> range:
         """Accept messages together with a marker, as one batch, and return their sequence numbers.
 
         After a crash the stream has all of them and the marker, or none. `marker` of the next
         source with this identity tells which. A commit has at least one message, and at most
         BATCH_MESSAGES_MAX messages of together BATCH_BYTES_TARGET bytes.
 
-        Raises what send raises, and InvalidArgument if the messages are too many for one batch.
+        timeout and wait_quorum are those of send. Raises what send raises, and InvalidArgument if
+        the messages are too many for one batch.
         """
         ready = checked(messages, self._window.message_bytes_max)
         check_commit(ready, marker)
-        return await self.commit_checked(ready, marker)
-
-    async def commit_checked(self, messages: Ready, marker: bytes) -> range:
-        """Commit messages that were checked already. The blocking source and the pipeline use
-        it."""
-        first = await self._packer.commit(messages, marker)
-        return range(first, first + len(messages))
-
-    async def add_accepted(self, messages: Ready) -> None:
-        """Send messages that were checked and accepted already. For the blocking source only.
-
-        The call waits while too few stores take the stream, instead of raising NotRegistered.
-        """
-        await self._packer.add_all(messages, patient=True)
-
-    async def receipt(self, sequence: int, since: float) -> Receipt:
-        """Wait until a sent message is stable and return its receipt. For the blocking source only.
-
-        since: the loop's time, in seconds, at which the publish began.
-        """
-        return await self._engine.receipt(sequence, since)
+        return await commit_ready(self, ready, marker, timeout, wait_quorum)
 
     async def publish(
         self,
         payload: bytes,
         key: bytes | None = None,
         properties: Mapping[str, bytes] | None = None,
+        timeout: float | None = None,
+        wait_quorum: bool = False,
     ) -> Receipt:
         """Send a message, wait until it is stable, and return the proof.
 
-        Raises what send raises, and NotYetStable if the source is closed before.
+        timeout: seconds for all of that; None: no limit. wait_quorum is that of send. Raises what
+        send raises. Raises NotYetStable if the message was accepted, and is not stable in time or
+        when the source is closed.
         """
-        since = asyncio.get_running_loop().time()
-        return await self._engine.receipt(await self.send(payload, key, properties), since)
+        loop = asyncio.get_running_loop()
+        since = loop.time()
+        sequence = await self.send(payload, key, properties, timeout, wait_quorum)
+        left = None if timeout is None else max(0.0, since + timeout - loop.time())
+        return await self._engine.receipt(sequence, since, left)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until every message sent so far is stable.
@@ -267,8 +286,15 @@ class Source:
 
     async def _close(self, timeout: float) -> QuorateError | None:
         if self._closed:
+            await self._ended.wait()  # another task may be closing it
             return None
         self._closed = True
+        try:
+            return await self._end(timeout)
+        finally:
+            self._has_ended()
+
+    async def _end(self, timeout: float) -> QuorateError | None:
         engine, core = self._engine, self._core
         last = self._window.next_sequence - 1
         problem: QuorateError | None = None
@@ -278,8 +304,7 @@ class Source:
             self._packer.progressed()
             await engine.wait_stable(last, timeout)
         except QuorateError as error:
-            # A message that was not packed yet is in no publish store either.
-            if core.error is not None or not self._durable or self._window.payloads:
+            if core.error is not None or not engine.publish_store.durable:
                 problem = error
         finally:
             await engine.stop()
@@ -287,6 +312,11 @@ class Source:
             engine.log.add(SourceClosed(last, core.stable_upto))
             engine.log.end()
         return problem
+
+    def _has_ended(self) -> None:
+        self._ended.set()
+        if self._on_closed is not None:
+            self._on_closed()
 
     async def deregister(self, timeout: float = CLOSE_SECONDS) -> None:
         """End this identity for good: every store deletes all that it has of it.
@@ -303,7 +333,10 @@ class Source:
         await self._engine.until_owner(timeout)
         self._check_not_closed()
         self._closed = True
-        await self._engine.deregister(timeout)
+        try:
+            await self._engine.deregister(timeout)
+        finally:
+            self._has_ended()
 
     def _check_not_closed(self) -> None:
         if self._closed:
@@ -327,6 +360,16 @@ class Source:
         return self._core.stable_upto
 
     @property
+    def unstable_messages(self) -> int:
+        """The number of messages that were accepted and are not stable."""
+        return self._window.next_sequence - 1 - self._core.stable_upto
+
+    @property
+    def unstable_bytes(self) -> int:
+        """The bytes of these messages. A batch that is stable in part counts as a whole."""
+        return max(0, self._window.sent_bytes - self._window.stable_bytes)
+
+    @property
     def epoch(self) -> int:
         """The epoch in which the source is registered, or registers."""
         return self._core.epoch
@@ -341,17 +384,104 @@ class Source:
         """Whether enough stores take the stream, so that a send would not raise NotRegistered."""
         return self._core.complete
 
-    @property
-    def information(self) -> SourceInformation:
-        """The registration information that receivers and stores get of this source."""
-        return self._core.information()
-
     def events(self) -> AsyncIterator[Event]:
         """Yield the newest events so far, then each new one, until the source is closed.
 
         Any number of consumers may read. A consumer that is too slow gets EventsLost.
         """
         return self._engine.log.read()
+
+
+class _KeptSource(Source):
+    """A source whose publish store has each message before its number is returned."""
+
+    def __init__(self, engine: Engine, on_closed: Callable[[], object] | None = None) -> None:
+        super().__init__(engine, on_closed)
+        self._keep = engine.publish_store.keep
+
+    # As in Source, which must not look for a publish store with every message.
+    async def send(
+        self,
+        payload: bytes,
+        key: bytes | None = None,
+        properties: Mapping[str, bytes] | None = None,
+        timeout: float | None = None,
+        wait_quorum: bool = False,
+    ) -> int:
+        window = self._window
+        if key is not None or properties is not None:
+            return await self._send_with_attributes(payload, key, properties, timeout, wait_quorum)
+        if payload.__class__ is not bytes:
+            payload = as_bytes(payload)
+        size = len(payload)
+        if size > window.message_bytes_max:
+            raise MessageTooLarge(size, window.message_bytes_max)
+        sequence, sent_bytes = window.next_sequence, window.sent_bytes
+        while sequence >= window.pause_at or sent_bytes >= window.pause_at_bytes:
+            await self._packer.make_room(timeout, wait_quorum)
+            sequence, sent_bytes = window.next_sequence, window.sent_bytes
+        self._keep(sequence, payload)
+        window.next_sequence = sequence + 1
+        window.sent_bytes = sent_bytes + size
+        window.payloads.append(payload)
+        return sequence
+
+
+class _SyncedSource(_KeptSource):
+    """A source whose publish store has each message on the disk before its number is returned."""
+
+    async def send(
+        self,
+        payload: bytes,
+        key: bytes | None = None,
+        properties: Mapping[str, bytes] | None = None,
+        timeout: float | None = None,
+        wait_quorum: bool = False,
+    ) -> int:
+        sequence = await super().send(payload, key, properties, timeout, wait_quorum)
+        await self._packer.synced()
+        return sequence
+
+
+# -- for the blocking source and the pipeline ------------------------------------------------
+
+
+async def send_ready(
+    source: Source, messages: Ready, timeout: float | None = None, wait_quorum: bool = False
+) -> range:
+    """Send messages that were checked already, as `Source.send_many` does."""
+    first = await source._packer.add_all(messages, timeout, wait_quorum)
+    await synced(source)
+    return range(first, first + len(messages))
+
+
+async def commit_ready(
+    source: Source,
+    messages: Ready,
+    marker: bytes,
+    timeout: float | None = None,
+    wait_quorum: bool = False,
+) -> range:
+    """Commit messages that were checked already, as `Source.commit` does."""
+    first = await source._packer.commit(messages, marker, timeout, wait_quorum)
+    await synced(source)
+    return range(first, first + len(messages))
+
+
+async def synced(source: Source) -> None:
+    """Wait until what was accepted is as safe as the publish store promises."""
+    if source._engine.publish_store.slow:
+        await source._packer.synced()
+
+
+async def receipt_of(
+    source: Source, sequence: int, since: float, timeout: float | None = None
+) -> Receipt:
+    """Wait until a sent message is stable and return its receipt.
+
+    since: the loop's time, in seconds, at which the publish began. timeout: seconds to wait.
+    """
+    return await source._engine.receipt(sequence, since, timeout)
 
 
 def _layout(stores: Stores | Layout, policy: Policy | None = None) -> Layout:

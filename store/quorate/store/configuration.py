@@ -6,7 +6,6 @@ directory or a socket.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,8 +20,9 @@ from pydantic import (
     model_validator,
 )
 
-from quorate.protocol.errors import ConfigurationInvalid
-from quorate.protocol.limits import FRAME_BYTES_MAX
+from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
+from quorate.protocol.limits import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_USUAL
+from quorate.protocol.patterns import topic_pattern
 from quorate.store.rules.lifetimes import Lifetimes
 from quorate.store.rules.retention import Bounds
 
@@ -33,9 +33,9 @@ _EVERY_INTERFACE = ("0.0.0.0", "[::]", "::")
 
 def _regular_expression(pattern: str) -> str:
     try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+        topic_pattern(pattern)
+    except InvalidArgument as error:
+        raise ValueError(error.detail) from None
     return pattern
 
 
@@ -62,7 +62,7 @@ class TopicConfiguration(BaseModel):
     model_config = _MODEL
 
     pattern: Pattern
-    """A regular expression that must match the whole topic."""
+    """A regular expression of RE2 that must match the whole topic."""
     durability: Durability = "fsync"
     """As for the whole store. Not given: `fsync`, whatever the store's own setting is."""
     source_activity_timeout: Seconds | None = None
@@ -101,7 +101,8 @@ class StoreConfiguration(BaseModel):
     directory asks them whether its group is new. It founds a new group only once all of them are
     blank too. An empty list says that there are no other stores."""
     topics: tuple[Pattern, ...] = (".*",)
-    """Regular expressions. The store refuses a topic unless one of them matches the whole topic."""
+    """Regular expressions of RE2. The store refuses a topic unless one of them matches the whole
+    topic."""
     durability: Durability = "fsync"
     """Where a message must be before the store acknowledges it.
     `fsync`: on the disk.
@@ -152,8 +153,16 @@ class StoreConfiguration(BaseModel):
     """Settings of their own for some topics."""
     disk_free_min_bytes: Annotated[int, Field(ge=0)] = 64 * _MIB
     """Bytes that must be free on the disk. With less the store stops, before the disk is full."""
+    disk_free_warning_bytes: Annotated[int, Field(ge=0)] = 1024 * _MIB
+    """Bytes that should be free on the disk. With less the store warns, in its log and status."""
     pending_bytes_max: Annotated[int, Field(ge=FRAME_BYTES_MAX)] = 64 * _MIB
     """Bytes that may wait to be written. Above it the store takes nothing more from sources."""
+    message_bytes_max: Annotated[int, Field(ge=MESSAGE_BYTES_USUAL, le=MESSAGE_BYTES_MAX)] = (
+        MESSAGE_BYTES_MAX
+    )
+    """Bytes of the largest message that the store takes from a source: payload, key and properties.
+    A source accepts 1 MiB unless it is told otherwise. From its peers and from archives a store
+    takes what other stores have taken."""
     scrub_interval_seconds: Annotated[float, Field(ge=0)] = 86_400.0
     """Seconds in which the store reads and checks everything that it holds once. 0: never."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -170,14 +179,12 @@ class StoreConfiguration(BaseModel):
 
     def durability_of(self, topic: str) -> Durability:
         """Return where a message of this topic must be before the store acknowledges it."""
-        for entry in self.topic:
-            if re.fullmatch(entry.pattern, topic):
-                return entry.durability
-        return self.durability
+        entry = self._entry_of(topic)
+        return entry.durability if entry is not None else self.durability
 
     def lifetimes_of(self, topic: str, *, receiver: bool) -> Lifetimes:
         """Return how long sources of this topic, or their receivers, are protected and kept."""
-        entry = next((each for each in self.topic if re.fullmatch(each.pattern, topic)), None)
+        entry = self._entry_of(topic)
         role = "receiver" if receiver else "source"
 
         def value(name: str) -> float:
@@ -189,7 +196,7 @@ class StoreConfiguration(BaseModel):
 
     def retention_of(self, topic: str) -> Bounds:
         """Return the bounds of retention for each source of this topic."""
-        entry = next((each for each in self.topic if re.fullmatch(each.pattern, topic)), None)
+        entry = self._entry_of(topic)
 
         def value(name: str) -> Any:
             chosen = getattr(entry, name, None)
@@ -202,6 +209,11 @@ class StoreConfiguration(BaseModel):
             value("retention_messages"),
             None if until is None else frozenset(until),
         )
+
+    def _entry_of(self, topic: str) -> TopicConfiguration | None:
+        """Return the first entry that matches a topic; None if none does."""
+        matching = (each for each in self.topic if topic_pattern(each.pattern).matches(topic))
+        return next(matching, None)
 
     @property
     def shortest_retention(self) -> float:

@@ -5,6 +5,7 @@ All calls are made on the event loop. The engine decides nothing: the rules do.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -14,10 +15,13 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.rules import retention
 from quorate.store.rules.acceptor import StoreCore
+from quorate.store.rules.arrivals import Arrival
 from quorate.store.rules.directory_entries import (
+    Claim,
     Elsewhere,
     claim_of,
     merged,
+    proxy_among,
 )
 from quorate.store.rules.lifetimes import Who
 from quorate.store.rules.receivers import (
@@ -29,10 +33,12 @@ from quorate.store.rules.source_state import (
     Change,
     SourceState,
 )
+from quorate.store.storage import index
 from quorate.store.storage.group_commit import (
     Acknowledged,
     Writer,
 )
+from quorate.store.storage.index import Compared
 from quorate.store.storage.interface import (
     Reads,
     Write,
@@ -160,6 +166,23 @@ class Engine:
             if before == self.as_held(state, first, last):
                 return
 
+    async def compared(self, state: SourceState, arrival: Arrival) -> Compared | None:
+        """Return how a large batch, all of which has come, compares with what is held.
+
+        None: nothing is held of its number. The result holds until the caller next awaits. Raises
+        StorageFailed, CorruptBatch.
+        """
+        first, last = arrival.header.first, arrival.header.last
+        while not state.lacks_all(first, last):
+            before = self.as_held(state, first, last)
+            await self.written(state)
+            compared = await asyncio.to_thread(
+                index.compare_large, self.reads, state.reg_id, arrival.row
+            )
+            if before == self.as_held(state, first, last):
+                return compared
+        return None
+
     @staticmethod
     def as_held(state: SourceState, first: int, last: int) -> object:
         """Return a value that differs once other batches serve any of these numbers."""
@@ -200,13 +223,24 @@ class Engine:
 
     def entry(self, source: SourceName) -> DirectoryEntry | None:
         """Return the directory's entry of a source; None while no store knows enough of it."""
+        entry, state = merged(self._claims(source)), self.core.sources.get(source)
+        if entry is not None and state is not None:
+            entry.next_sequence = state.held.high + 1
+            entry.begun_epoch = state.registration.begun_epoch
+        return entry
+
+    def proxy(self, source: SourceName) -> str:
+        """Return the name of the store that is the proxy of a source; empty: none is."""
+        return proxy_among(self._claims(source))
+
+    def _claims(self, source: SourceName) -> dict[str, Claim]:
         claims = dict(self.elsewhere.of(source))
         state = self.core.sources.get(source)
         proxy = source in self.proxy_of
         mine = claim_of(state, self.address, proxy=proxy) if state is not None else None
         if mine is not None:
             claims[self.core.store] = mine
-        return merged(claims)
+        return claims
 
     def known_sources(self) -> set[SourceName]:
         """Return the sources that this store or one of its peers knows."""

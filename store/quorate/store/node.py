@@ -30,11 +30,7 @@ from quorate.store.configuration import StoreConfiguration
 from quorate.store.engine import Engine
 from quorate.store.rpc.operator import Upkeep
 from quorate.store.rpc.service import Service
-from quorate.store.rpc.status import (
-    StoreFacts,
-    disk_bytes,
-    status,
-)
+from quorate.store.rpc.status import Reports, StoreFacts
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.acceptor import StoreCore
 from quorate.store.rules.lifetimes import (
@@ -59,6 +55,7 @@ from quorate.store.storage.interface import (
 from quorate.store.storage.maintenance_records import ScrubRecord
 from quorate.store.storage.records import Malformed, StoreRun
 from quorate.store.storage.rocksdb import RocksStorage
+from quorate.store.tasks.disk_space import DiskSpace
 from quorate.store.tasks.lifecycle import Keeper
 from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.proxy import Proxying
@@ -157,6 +154,7 @@ class StoreNode:
             records = await asyncio.to_thread(startup.losses, storage)
             checked = startup.scrub(storage)
             ages = startup.ages(storage)
+            await asyncio.to_thread(startup.remove_unfinished, storage)
         except (Malformed, StorageFailed) as error:
             raise DataDirectoryCorrupt(str(directory.path), str(error)) from error
         await asyncio.to_thread(self._begin_run, directory, storage, (standing.row(), *doubted))
@@ -170,6 +168,7 @@ class StoreNode:
             standing,
             identities,
             lambda topic: self._durability(topic) != v1.DURABILITY_STATE_ONLY,
+            configuration.message_bytes_max,
         )
         writer = Writer(
             storage,
@@ -209,6 +208,7 @@ class StoreNode:
             asyncio.create_task(vouching.run()),
             asyncio.create_task(keeper.run()),
             asyncio.create_task(releasing.run()),
+            asyncio.create_task(self._disk_space().run()),
             *upkeep.start(),
         ]
         _log.info(
@@ -222,6 +222,16 @@ class StoreNode:
         if standing.limbo:
             level = logging.INFO if standing.record.blank else logging.WARNING
             _log.log(level, "store %s is in limbo: %s", configuration.name, standing.limbo)
+
+    def _disk_space(self) -> DiskSpace:
+        configuration = self._configuration
+        assert self._directory is not None
+        return DiskSpace(
+            configuration.name,
+            self._directory.free_bytes,
+            configuration.disk_free_warning_bytes,
+            configuration.disk_free_min_bytes,
+        )
 
     def _lives(self) -> Lives:
         """Return the lives of the identities as they are before any sign of life was heard."""
@@ -315,8 +325,9 @@ class StoreNode:
         facts = StoreFacts(
             configuration.name,
             self.address,
-            configuration.data_directory,
             _DURABILITIES[configuration.durability],
+            configuration.disk_free_warning_bytes,
+            configuration.disk_free_min_bytes,
         )
 
         upkeep = Upkeep(
@@ -329,14 +340,10 @@ class StoreNode:
             configuration.scrub_interval_seconds,
         )
 
-        async def tell_status() -> store_v1.StatusResponse:
-            used = await asyncio.to_thread(disk_bytes, configuration.data_directory)
-            assert self._directory is not None
-            free = self._directory.free_bytes()
-            return upkeep.add_status(status(facts, engine, peers.status(), used, free, releasing))
-
+        assert self._directory is not None
+        reports = Reports(facts, engine, peers, self._directory, releasing, upkeep)
         self._service = Service(
-            engine, keeper, self._executor, self._greeting, self.address, tell_status, upkeep
+            engine, keeper, self._executor, self._greeting, self.address, reports, upkeep
         )
         add_StoreServicer_to_server(self._service, self._server)
         await self._server.start()

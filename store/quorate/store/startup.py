@@ -35,8 +35,10 @@ from quorate.store.rules.source_state import SourceState
 from quorate.store.storage.interface import (
     Reads,
     Row,
+    Storage,
     Table,
 )
+from quorate.store.storage.large_batches import unfinished
 from quorate.store.storage.maintenance_records import (
     LOSS_KEYS,
     SCRUB_KEY,
@@ -107,6 +109,15 @@ def ages(reads: Reads) -> Ages:
     """Return when the journal reached which position. Raises Malformed."""
     value = reads.get(Table.META, [AGES_KEY])[0]
     return unpack_ages(value) if value is not None else Ages()
+
+
+def remove_unfinished(storage: Storage) -> None:
+    """Remove the fragments of large batches of which not all came before the store stopped.
+
+    Raises StorageFailed.
+    """
+    for writes in unfinished(storage):
+        storage.write(writes)
 
 
 def sources(reads: Reads, reg_ids: RegIds) -> dict[SourceName, SourceState]:

@@ -1,58 +1,69 @@
 """The watchers of a store's directory: each is told of every source that changes.
 
 A watcher is owed at most one entry a source, which it reads when it takes it. So a slow watcher
-costs no memory. The content of an entry is no matter of this module.
+costs no memory. A watcher compares topics when it takes, in slices: neither many sources nor a slow
+pattern holds up the event loop. The content of an entry is no matter of this module.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Iterable, Iterator
+import functools
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
+from quorate.protocol.patterns import topic_pattern
+from quorate.store.turns import Turn
 
-Selects = Callable[[str], bool]
-"""A predicate over topics: whether a watcher asked for the topic."""
+_CACHED = 4096
+"""The topics of which a watcher remembers whether its pattern matches."""
 
 
-def by_topic(topic: str) -> Selects:
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The topics that a watcher asked for."""
+
+    selects: Callable[[str], bool]
+    topic: str | None = None
+    """The one topic; None: a pattern selects them."""
+
+
+def by_topic(topic: str) -> Selection:
     """Select one topic."""
-    return lambda candidate: candidate == topic
+    return Selection(topic.__eq__, topic)
 
 
-def by_pattern(pattern: str) -> Selects:
+def by_pattern(pattern: str) -> Selection:
     """Select the topics that the regular expression matches whole. Raises InvalidArgument."""
-    try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise InvalidArgument(
-            "topic pattern", f"{pattern!r} is not a regular expression: {error}"
-        ) from None
-    return lambda candidate: compiled.fullmatch(candidate) is not None
+    return Selection(functools.lru_cache(_CACHED)(topic_pattern(pattern).matches))
 
 
 class Watcher:
     """One watcher, with the sources of which it has still to be told."""
 
-    def __init__(self, selects: Selects) -> None:
-        self._selects = selects
-        self._owed: dict[SourceName, None] = {}
+    def __init__(self, selection: Selection, known: Iterable[SourceName]) -> None:
+        """known: the sources that the watcher is owed first; others may be among them."""
+        self._selects = selection.selects
+        self._owed = dict.fromkeys(known)
         self._changed = asyncio.Event()
 
     def owe(self, source: SourceName) -> None:
-        """Note that the watcher must be told of the source."""
-        if self._selects(source.topic):
-            self._owed[source] = None
-            self._changed.set()
+        """Note that the watcher must be told of the source, if it asked for the topic."""
+        self._owed[source] = None
+        self._changed.set()
 
-    def take(self) -> list[SourceName]:
-        """Return the sources that are owed; afterwards none is."""
-        owed, self._owed = list(self._owed), {}
+    async def take(self) -> AsyncIterator[SourceName]:
+        """Return the sources that are owed now; afterwards they no longer are."""
+        owed, self._owed = self._owed, {}
         self._changed.clear()
-        return owed
+        turn = Turn()
+        for source in owed:
+            if self._selects(source.topic):
+                yield source
+            await turn.pause()
 
     def wake(self) -> None:
         """Let `changed` return, though nothing may be owed."""
@@ -67,26 +78,29 @@ class Directory:
     """All watchers of one store."""
 
     def __init__(self) -> None:
-        self._watchers: set[Watcher] = set()
+        self._of_topics: dict[str, set[Watcher]] = {}
+        self._of_patterns: set[Watcher] = set()
 
     @contextmanager
-    def watching(self, selects: Selects, known: Iterable[SourceName]) -> Iterator[Watcher]:
+    def watching(self, selection: Selection, known: Iterable[SourceName]) -> Iterator[Watcher]:
         """Return a watcher that is owed all known sources, and every change from now on."""
-        watcher = Watcher(selects)
-        for source in known:
-            watcher.owe(source)
-        self._watchers.add(watcher)
+        watcher = Watcher(selection, known)
+        topic = selection.topic
+        among = self._of_patterns if topic is None else self._of_topics.setdefault(topic, set())
+        among.add(watcher)
         try:
             yield watcher
         finally:
-            self._watchers.discard(watcher)
+            among.discard(watcher)
+            if topic is not None and not among:
+                self._of_topics.pop(topic, None)
 
     def changed(self, source: SourceName) -> None:
         """Note that the directory's entry of a source has changed."""
-        for watcher in self._watchers:
+        for watcher in (*self._of_topics.get(source.topic, ()), *self._of_patterns):
             watcher.owe(source)
 
     def wake(self) -> None:
         """Let every waiting watcher's call go on."""
-        for watcher in self._watchers:
+        for watcher in itertools.chain(self._of_patterns, *self._of_topics.values()):
             watcher.wake()

@@ -56,6 +56,7 @@ async def test_a_rate_with_stable_delivery() -> None:
     assert figures["settings"]["latency_sampled_every"] == 1
 
 
+@pytest.mark.long
 async def test_a_store_that_is_killed_and_one_that_is_paused() -> None:
     for fault in (("--kill-store",), ("--pause-store", "1")):
         figures = await result("--messages", "20000", "--rate", "10000", *fault)

@@ -1,4 +1,4 @@
-"""`quorate repair` as a user has it, against stores of this process."""
+"""`quorate repair`, `loss accept` and `store readmit` as a user has them, against real stores."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def test_what_lacks_everywhere_or_differs_fails(group: Group) -> None:
     result = await group.quorate("repair")
     assert result.code == 1, result.err
     assert "lacks 20 messages that no peer could give: [10, 19], [30, 39]" in result.out
-    assert f"--accept-loss FIRST-LAST --source {ORDERS} --reason WHY`" in result.err
+    assert f"`quorate loss accept FIRST-LAST --source {ORDERS} --reason WHY`" in result.err
     group.stores += ",s3=127.0.0.1:1"
     assert "cannot be reached" in (await group.quorate("repair")).out
 
@@ -134,7 +134,7 @@ async def test_other_content_fails(group: Group) -> None:
     result = await group.quorate("repair")
     assert result.code == 1, result.err
     assert "has other content than store s2 for [0, 49]" in result.out
-    assert "--accept-loss" not in result.err, "nothing lacks"
+    assert "loss accept" not in result.err, "nothing lacks"
     result = await group.quorate("status")
     assert result.code == 10
     assert "holds other content than another store" in result.err
@@ -146,15 +146,15 @@ async def test_a_loss_is_shown_confirmed_and_recorded(group: Group) -> None:
     await group.holes(1)
     name = ("--source", str(ORDERS))
     reason = ("--reason", "the disks are gone, says Ada")
-    result = await group.quorate("repair", "--accept-loss", "30-39", *name, *reason)
+    result = await group.quorate("loss", "accept", "30-39", *name, *reason)
     assert result.code == 2, "nobody can be asked"
     assert f"10 messages, [30, 39] of {ORDERS}, would be lost for good." in result.err
     assert "s1 lacks [30, 39]" in result.err
-    result = await group.quorate("repair", "--accept-loss", "25-39", *name, *reason, "--yes")
+    result = await group.quorate("loss", "accept", "25-39", *name, *reason, "--yes")
     assert result.code == 1
     assert "s1 has [25, 29] and lacks [30, 39]" in result.err
     before = datetime.now(UTC).replace(microsecond=0)
-    result = await group.quorate("repair", "--accept-loss", "30-39", *name, *reason, "--yes")
+    result = await group.quorate("loss", "accept", "30-39", *name, *reason, "--yes")
     assert result.code == 0, result.err
     for at in (0, 1):
         fetched = await group.clients[at].fetch(25, 49)
@@ -168,8 +168,8 @@ async def test_a_loss_is_shown_confirmed_and_recorded(group: Group) -> None:
     for row in losses:
         assert before <= datetime.fromisoformat(row["time"]) <= datetime.now(UTC)
     assert shown["sources"][0]["lost"] == {"s1": ["[30, 39]"], "s2": ["[30, 39]"]}
-    for missing in (["--accept-loss", "1-2"], ["--accept-loss", "1-2", *name], [*reason]):
-        assert (await group.quorate("repair", *missing)).code == 2
+    for missing in (["1-2"], ["1-2", *name], ["1-2", *reason], ["1-2", *name, "--reason", " "]):
+        assert (await group.quorate("loss", "accept", *missing, "--yes")).code == 2
 
 
 def _all_answer_but(to: pytest.MonkeyPatch, silent: str) -> None:
@@ -190,9 +190,9 @@ def _all_answer_but(to: pytest.MonkeyPatch, silent: str) -> None:
 
 def test_a_loss_that_no_store_records_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     _all_answer_but(monkeypatch, "s2")
-    lost = ("--accept-loss", "30-39", "--source", str(ORDERS), "--reason", "-", "--yes")
+    lost = ("30-39", "--source", str(ORDERS), "--reason", "-", "--yes")
     stores = "s1=127.0.0.1:1,s2=h:2"
-    result = CliRunner().invoke(app, ["repair", "--stores", stores, *lost, "-o", "json"])
+    result = CliRunner().invoke(app, ["loss", "accept", "--stores", stores, *lost, "-o", "json"])
     assert "  s2 does not answer and may have them: " in result.stderr
     (row,) = json.loads(result.stdout)
     assert (row["store"], row["recorded"]) == ("s1", False)
@@ -201,7 +201,7 @@ def test_a_loss_that_no_store_records_is_a_failure(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    "what", [("--accept-loss", "30-39"), ("--leave-limbo", "--store", "s1")], ids=lambda it: it[0]
+    "what", [("loss", "accept", "30-39"), ("store", "readmit", "s1")], ids=lambda it: it[1]
 )
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("y", 0)])
 def test_people_are_asked_before_anything_is_recorded(
@@ -214,15 +214,15 @@ def test_people_are_asked_before_anything_is_recorded(
     told: list[StoreAddress] = []
     _all_answer_but(monkeypatch, "")
     seams.GROUP_REPAIR_ACCEPT.replace(monkeypatch, accept)
-    seams.PEOPLE_WATCH_IN_REPAIR_COMMAND.replace(monkeypatch, lambda *_: True)
-    command = ["repair", "--stores", "s1=h:1", *what, "--source", str(ORDERS), "--reason", "-"]
+    seams.PEOPLE_WATCH_IN_CONFIRMATION.replace(monkeypatch, lambda *_: True)
+    command = [*what, "--stores", "s1=h:1", "--source", str(ORDERS), "--reason", "-"]
     result = CliRunner().invoke(app, command, input=answer)
     assert "Record this, for ever?" in result.stderr
     assert (result.exit_code, [store.name for store in told]) == (code, ["s1"] * (1 - code))
 
 
 @pytest.mark.expects_log(COMPLAINTS)
-async def test_a_store_leaves_limbo_when_an_operator_says_so(tmp_path: Path, group: Group) -> None:
+async def test_a_store_is_readmitted_when_an_operator_says_so(tmp_path: Path, group: Group) -> None:
     await group.fill(0, 49)
     async with AsyncExitStack() as stack:
         peers = ("127.0.0.1:1",)
@@ -235,12 +235,11 @@ async def test_a_store_leaves_limbo_when_an_operator_says_so(tmp_path: Path, gro
         assert [(row["store"], row["complete"]) for row in rows] == [(node.address, False)]
         assert rows[0]["verdict"].startswith("in limbo: its data directory is new")
         assert result.code == 1, "a blank store knows no source, and lacks everything"
-        result = await group.quorate("repair", "--leave-limbo")
-        assert (result.code, "needs --store NAME" in result.err) == (2, True)
-        unknown = ("--leave-limbo", "--store", "s7", "--reason", "-", "--yes")
-        result = await group.quorate("repair", *unknown)
+        result = await group.quorate("store", "readmit", "s9", "--yes")
+        assert (result.code, "--reason" in result.err) == (2, True)
+        result = await group.quorate("store", "readmit", "s7", "--reason", "-", "--yes")
         assert (result.code, "none of s1, s2, s9" in result.err) == (2, True)
-        command = ("repair", "--leave-limbo", "--store", "s9", "--reason", "s7 is gone", "--yes")
+        command = ("store", "readmit", "s9", "--reason", "s7 is gone", "--yes")
         result = await group.quorate(*command)
         assert result.code == 0, result.err
         assert f"{ORDERS}: s1 has [0, 49], s2 does not know it, s9 does not know it" in result.err
@@ -253,7 +252,7 @@ async def test_a_store_leaves_limbo_when_an_operator_says_so(tmp_path: Path, gro
             True,
         )
         assert "would vouch" not in result.err, "nobody is warned of what can not be"
-        other = ("repair", "--leave-limbo", "--store", "s1", "--source", str(ORDERS))
+        other = ("store", "readmit", "s1", "--source", str(ORDERS))
         result = await group.quorate(*other, "--reason", "-", "--yes")
         assert (result.code, f"s1 is not in limbo for {ORDERS}" in result.err) == (2, True)
 

@@ -14,10 +14,16 @@ from quorate.console.main import app
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.exit_codes import UNHEALTHY
 from quorate.protocol.identity import StoreAddress
-from quorate.v1.store_pb2 import RepairStatus, StatusResponse
+from quorate.v1.messages_pb2 import HeldRange, SourceInformation, SourceName
+from quorate.v1.store_pb2 import RepairStatus, SourceStatus, StatusResponse
 
 FETCHING = "fetching orders/0x10 from b"
-REPAIRING = RepairStatus(lacking=1234, now=FETCHING, bytes_per_second=5_242_880.4)
+REPAIRING = RepairStatus(now=FETCHING, bytes_per_second=5_242_880.4)
+HALF = SourceStatus(
+    information=SourceInformation(source=SourceName(topic="orders", session_id=0x10)),
+    held=[HeldRange(first=1234, last=1999)],
+    stable_upto=1999,
+)
 IDLE = RepairStatus(now="idle")
 
 
@@ -25,11 +31,11 @@ def shown(to: pytest.MonkeyPatch, *arguments: str) -> str:
     """What the command shows of a store under repair, one with nothing to do and one away."""
 
     async def ask_all(
-        stores: Sequence[StoreAddress], _: float
+        stores: Sequence[StoreAddress], _: float, __: str = ""
     ) -> dict[StoreAddress, StatusResponse | QuorateError]:
         one, other, away = stores
         return {
-            one: StatusResponse(store_name="a", incarnation=b"a", repair=REPAIRING),
+            one: StatusResponse(store_name="a", incarnation=b"a", repair=REPAIRING, sources=[HALF]),
             other: StatusResponse(store_name="b", incarnation=b"b", repair=IDLE),
             away: Unreachable(away.address, "refused"),
         }

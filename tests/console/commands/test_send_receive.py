@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -77,10 +78,48 @@ def test_the_last_messages_and_what_happens(environment: dict[str, str]) -> None
     told = [json.loads(line) for line in machines.stderr.splitlines()]
     complete = next(event for event in told if event["event"] == "RegistrationComplete")
     assert complete["source"] == "last/0x10"
-    assert (complete["first_sequence"], complete["low"], complete["high"]) == (2, 0, 3)
+    assert (complete["first_sequence"], complete["low"], complete["high"]) == (2, 2, 3)
     assert len(complete["stores"]) == 3
     none = quorate(environment, "receive", "last", "--last", "0", "--until-idle", "0.5")
     assert (none.returncode, none.stdout) == (0, b"")
+
+
+def test_where_a_receiver_starts(environment: dict[str, str]) -> None:
+    quorate(environment, "send", "start", "--session-id", "0x10", given=b"a\nb\n")
+    between = datetime.now(UTC).isoformat()
+    quorate(environment, "send", "start", "--session-id", "0x10", given=b"c\nd\n")
+
+    def shown(*options: str) -> bytes:
+        return quorate(environment, "receive", "start", "--until-idle", "1", *options).stdout
+
+    assert shown("--from", "earliest") == b"a\nb\nc\nd\n"
+    assert shown("--from", "latest") == b""
+    assert shown("--from", "3") == b"d\n"
+    assert shown("--from", between) == b"c\nd\n"
+    known = ("--session-id", "0x20", "--count", "1")
+    assert shown(*known, "--last", "2") == b"c\n"
+    assert shown(*known, "--last", "4") == b"d\n", "it goes on where it stopped"
+    both = quorate(environment, "receive", "start", "--from", "3", "--last", "2")
+    assert both.returncode == 2
+    assert b"--last" in both.stderr
+    wrong = quorate(environment, "receive", "start", "--from", "yesterday")
+    assert wrong.returncode == 2
+    assert b"'yesterday' is none; give \"earliest\"" in wrong.stderr
+
+
+def test_a_source_that_begins_later_is_new_as_a_whole(environment: dict[str, str]) -> None:
+    quorate(environment, "send", "later.one", given=b"old\n")
+    waiting = [*QUORATE, "receive", "later.*", "--pattern", "--last", "0", "-n", "3", "--events"]
+    with subprocess.Popen(
+        waiting, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as receiving:
+        assert receiving.stderr is not None
+        while b"RegistrationComplete" not in receiving.stderr.readline():
+            pass
+        # The receiver may hear of the source only when all three are stored.
+        quorate(environment, "send", "later.two", given=b"a\nb\nc\n")
+        shown, _ = receiving.communicate(timeout=60)
+    assert shown == b"a\nb\nc\n"
 
 
 def test_what_happens_to_a_source(environment: dict[str, str]) -> None:

@@ -49,6 +49,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"VERIFIED: {MESSAGES:,} messages, 4 processes killed" in result.stdout
+    assert result.stdout.count("verifying ") == 1
     return directory / "kept"
 
 

@@ -4,6 +4,7 @@ import io
 from dataclasses import astuple
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from quorate.console.demo.board import Board, ReceiverState, StoreState
@@ -65,7 +66,7 @@ def test_a_terminal_is_shown_everything() -> None:
 def test_a_pipe_gets_each_event_once_as_a_line(capsys: object) -> None:
     made = board()
     console = Console(file=io.StringIO(), force_terminal=False)
-    with DemoView(made, console) as view:
+    with DemoView(made, console, 0.0) as view:
         view.refresh()
         made.note("and again")
         view.refresh()
@@ -74,6 +75,52 @@ def test_a_pipe_gets_each_event_once_as_a_line(capsys: object) -> None:
     assert shown.count("something happened") == 1
     assert shown.count("and again") == 1
     assert "50 of 100 stable" in shown
+
+
+def test_a_run_that_waits_says_for_what() -> None:
+    made = board()
+    made.phase, made.stores["s"].state = "starting", "starting"
+    assert made.waiting_for == "s to start"
+    made.stores["s"].state = "up"
+    assert made.waiting_for == "the source, which is starting"
+    made.phase, made.source_state = "streaming", "registering"
+    assert made.waiting_for == "the source, which is registering"
+    made.source_state = "up"
+    assert made.waiting_for == ""
+    made.phase, made.source_state = "settling", "done"
+    assert made.waiting_for == "r"
+    made.receivers["r"].handed["one"], made.lacking = 100, ["s one"]
+    assert made.waiting_for == "s one"
+
+
+def test_a_wait_is_shown_in_place_of_the_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    made = board()
+    made.phase, made.source_state = "streaming", "reading the input"
+    view = DemoView(made, Console(file=io.StringIO(), force_terminal=False), 0.0)
+    view.refresh()
+    made.totals = {}
+    view.refresh()
+    first, second = capsys.readouterr().out.splitlines()[1:]
+    waiting = "waiting for the source, which is reading the input"
+    assert first.endswith(f"streaming: 50 of 100 stable, {waiting}; r 20 behind")
+    assert second.endswith(f"streaming: {waiting}")
+    console = Console(file=io.StringIO(), force_terminal=True, width=150, highlight=False)
+    console.print(render(made))
+    assert waiting in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_pipe_gets_one_line_for_all_that_is_verified(capsys: pytest.CaptureFixture[str]) -> None:
+    made = board()
+    with DemoView(made, Console(file=io.StringIO(), force_terminal=False)) as view:
+        for part in ("the input", "the disk of s"):
+            made.verified.append(part)
+            view.refresh()
+            view.refresh()
+    shown = capsys.readouterr().out.splitlines()
+    assert [line[10:] for line in shown] == [
+        "something happened",
+        "verifying the input, the disk of s",
+    ]
 
 
 def test_facts_survive_the_file(tmp_path: Path) -> None:

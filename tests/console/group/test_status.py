@@ -1,5 +1,6 @@
 """What the stores say, put side by side: lags, holes, and when that is unhealthy."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -122,7 +123,7 @@ def test_what_no_store_has_leads_on_to_accepting_its_loss() -> None:
     assert one.startswith("Store a cannot read [30, 59] of orders/0x10: ")
     assert other.startswith("Store b cannot read [30, 59] of orders/0x10: ")
     assert "No store that answered has [30, 59]" in one
-    assert "`quorate repair --accept-loss 30-59 --source orders/0x10 --reason WHY`" in one
+    assert "`quorate loss accept 30-59 --source orders/0x10 --reason WHY`" in one
     (problem,) = compare(group(broken("a"), store("b", source(99))), 100).problems
     assert problem.endswith(" `quorate repair` fetches them from the other stores now.")
 
@@ -286,7 +287,7 @@ def test_stores_that_are_asked_at_other_addresses_than_the_sources_were_asked() 
 
 def test_people_are_told_which_stores_were_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask_all(
-        _: Sequence[StoreAddress], __: float
+        _: Sequence[StoreAddress], __: float, ___: str
     ) -> dict[StoreAddress, StatusResponse | QuorateError]:
         return group(store("node0", grouped(99, POLICY)))
 
@@ -375,3 +376,101 @@ def test_a_store_that_may_miss_receivers_does_not_say_that_one_is_gone() -> None
     assert compare(group(unsure, other), 0).paced[0]["slowest_receiver"] is None
     unsure.sources[0].may_miss_receivers = True
     assert compare(group(unsure, other), 0).paced[0]["slowest_receiver"] == "0x20"
+
+
+def named(number: int, upto: int) -> SourceStatus:
+    made = source(upto)
+    made.information.source.session_id = number
+    made.membership.CopyFrom(membership_to_wire(Membership((), (POLICY,))))
+    return made
+
+
+def test_what_a_store_lacks_is_counted_by_what_it_does_not_have() -> None:
+    """Wherever the hole is; and of a source that the store has never heard of, all of it."""
+    majority = Policy.majority_of(("a", "b", "c"))
+    full, holed = source(99), source(99, holes=(HeldRange(first=3, last=5),))
+    for each in (full, holed):
+        each.membership.CopyFrom(membership_to_wire(Membership((), (majority,))))
+        each.retained_from = 2
+    del holed.held[:]
+    holed.held.extend([HeldRange(first=0, last=2), HeldRange(first=6, last=89)])
+    status = compare(group(store("a", full), store("b", holed), store("c")), 1000)
+    assert [(row["store"], row["lacking"]) for row in status.stores] == [
+        ("a", 0),
+        ("b", 3 + 10),
+        ("c", 98),
+    ]
+    (row,) = status.sources
+    assert row["lacking"] == {"a": 0, "b": 13, "c": 98}
+    assert row["lag"] == {"a": 0, "b": 10, "c": 98}
+    problems = compare(group(store("a", full), store("b", holed), store("c")), 97).problems
+    assert "Store c is 98 stable messages behind in orders/0x10." in problems
+
+
+def test_lists_are_bounded_and_say_what_they_leave_out() -> None:
+    """Sources with a problem come first."""
+    answers = group(
+        store("a", *(named(number, 99) for number in range(1, 8))),
+        store("b", *(named(number, 49 if number in (4, 6, 7) else 99) for number in range(1, 8))),
+    )
+    status = compare(answers, 0, limit=2)
+    assert [row["session_id"] for row in status.sources] == ["0x4", "0x6"]
+    assert [row["source"] for row in status.receivers] == ["0x4", "0x6"]
+    assert status.left_out["sources"] == 5
+    assert status.left_out["problems"] == len(compare(answers, 0).problems) - 2 > 0
+    assert "Store b is 50 stable messages behind in orders/0x4." in status.problems
+    assert not status.healthy
+    whole = compare(answers, 0)
+    assert (len(whole.sources), sum(whole.left_out.values())) == (7, 0)
+
+
+def test_of_many_ranges_some_are_named() -> None:
+    holed = source(99)
+    holed.holes.extend(HeldRange(first=at, last=at) for at in range(0, 600, 2))
+    (row,) = compare(group(store("a", holed)), 0).sources
+    assert row["holes"]["a"][98:] == ["[196, 196]", "[198, 198]", "… and 200 more ranges"]
+
+
+def test_a_disk_that_is_low_is_a_problem_before_it_is_full() -> None:
+    low = store("a", source(99))
+    low.disk_free_bytes, low.data_directory = 900 * 1024 * 1024, "/data/a"
+    low.disk_free_warning_bytes, low.disk_free_min_bytes = 1024 * 1024 * 1024, 64 * 1024 * 1024
+    (problem,) = compare(group(low), 0).problems
+    assert problem.startswith("Store a has 900 MiB left on its disk, and stops at 64 MiB. ")
+    low.disk_free_bytes = 1024 * 1024 * 1024
+    assert compare(group(low), 0).healthy
+
+
+def test_the_work_grows_with_the_sources_and_not_with_their_square() -> None:
+    """20,000 sources at three stores are compared within a second or two."""
+
+    def seconds(count: int) -> float:
+        answers = group(*(store(n, *(named(i, 99) for i in range(1, count + 1))) for n in "abc"))
+        began = time.process_time()
+        assert len(compare(answers, 0, limit=100).sources) == 100
+        return time.process_time() - began
+
+    assert seconds(8000) < 6 * seconds(2000)
+
+
+def test_topics_are_selected_by_name_or_by_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def ask_all(
+        _: Sequence[StoreAddress], __: float, pattern: str
+    ) -> dict[StoreAddress, StatusResponse | QuorateError]:
+        asked.append(pattern)
+        return group(store("a", source(99)))
+
+    seams.GROUP_STATUS_ASK_ALL.replace(monkeypatch, ask_all)
+    for arguments, pattern in (
+        ((), ""),
+        (("--topic", "a.b", "--topic", "c"), r"a\.b|c"),
+        (("--topics-pattern", "or.*"), "or.*"),
+    ):
+        result = CliRunner().invoke(app, ["status", "--stores", "host:1", *arguments])
+        assert result.exit_code == 0, result.stderr
+        assert asked.pop() == pattern
+    result = CliRunner().invoke(app, ["status", "--stores", "host:1", "--topics-pattern", "("])
+    assert result.exit_code == 2
+    assert "--topics-pattern: '(' is not a regular expression of RE2" in result.stderr

@@ -14,7 +14,7 @@ from quorate.console.ui.framed_input import (
     read_messages,
 )
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
-from quorate.protocol.limits import MESSAGE_BYTES_MAX
+from quorate.protocol.limits import MESSAGE_BYTES_USUAL
 
 MESSAGES = [b"one", b"", b"three\r", b"\xff\x00", b"x" * 300]
 PREFIXED = b"".join(struct.pack(">I", len(each)) + each for each in MESSAGES)
@@ -48,15 +48,15 @@ def test_a_message_that_is_cut_short_is_an_error() -> None:
 
 def test_an_absurd_length_is_an_error_at_once() -> None:
     with pytest.raises(InvalidArgument, match="big-endian"):
-        Splitter(Format.LENGTH_PREFIXED).feed(struct.pack(">I", MESSAGE_BYTES_MAX + 1))
+        Splitter(Format.LENGTH_PREFIXED).feed(struct.pack(">I", MESSAGE_BYTES_USUAL + 1))
 
 
 def test_a_line_without_an_end_is_refused_before_it_fills_the_memory() -> None:
     splitter = Splitter(Format.LINES)
-    assert splitter.feed(b"whole\n" + b"x" * MESSAGE_BYTES_MAX) == [b"whole"]
+    assert splitter.feed(b"whole\n" + b"x" * MESSAGE_BYTES_USUAL) == [b"whole"]
     assert splitter.feed(b"x") == []
     with pytest.raises(
-        MessageTooLarge, match=f"has more bytes than the limit of {MESSAGE_BYTES_MAX:,}"
+        MessageTooLarge, match=f"has more bytes than the limit of {MESSAGE_BYTES_USUAL:,}"
     ):
         splitter.feed(b"x")
 

@@ -46,3 +46,16 @@ def test_errors_pass_through() -> None:
 
     with pytest.raises(ValueError, match="broken"):
         run(main)
+
+
+def test_a_long_result_is_not_written_out() -> None:
+    """`asyncio.run` writes out the result of its task when it puts the handler of SIGINT back."""
+
+    class Long:
+        def __repr__(self) -> str:
+            raise AssertionError("it takes seconds to write that out")
+
+    async def main() -> Long:
+        return Long()
+
+    assert isinstance(run(main), Long)

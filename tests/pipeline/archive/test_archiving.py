@@ -393,6 +393,7 @@ def test_the_report_is_json(path: Path) -> None:
 # With Spark, from real stores.
 
 
+@pytest.mark.long
 def test_a_task_that_fails_is_a_clear_error(spark: SparkSession) -> None:
     def full(part: int) -> Iterator[Entry]:
         raise OSError(errno.ENOSPC, f"no room for {part}")
@@ -411,6 +412,7 @@ def test_the_cause_of_a_failure_is_the_line_that_says_it() -> None:
     assert cause("Job aborted\n") == "Job aborted"
 
 
+@pytest.mark.long
 def test_spark_archives_from_real_stores(
     spark: SparkSession, group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

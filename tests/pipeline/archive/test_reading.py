@@ -156,6 +156,7 @@ def test_a_forged_file_gives_no_rows(path: Path) -> None:
         list(Archive(str(path)).record_batches(ORDERS, 0, 9, schema.ARROW))
 
 
+@pytest.mark.long
 def test_no_bit_that_flips_in_the_pages_after_they_were_checked_gives_other_rows(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.timeout(500)
+@pytest.mark.long
 def test_the_command_says_what_is_missing_where(holed: Strangers) -> None:
     command = [sys.executable, "-m", "quorate.console.main", "audit", "--stores", holed.stores]
     ended = subprocess.run(command, capture_output=True, text=True)

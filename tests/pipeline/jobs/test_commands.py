@@ -78,6 +78,7 @@ def on(group: Group) -> tuple[str, ...]:
 
 
 @pytest.mark.usefixtures("_on_spark")
+@pytest.mark.long
 def test_stats_shows_tables(group: Group) -> None:
     result = quorate("stats", *on(group))
     assert result.exit_code == 0, result.output
@@ -92,6 +93,7 @@ def test_stats_shows_tables(group: Group) -> None:
 
 
 @pytest.mark.usefixtures("_on_spark")
+@pytest.mark.long
 def test_stats_tells_programs_the_same_and_draws_it(group: Group, tmp_path: Path) -> None:
     picture = tmp_path / "picture.svg"
     result = quorate("stats", *on(group), "-o", "json", "--gap", "5", "--plot", str(picture))

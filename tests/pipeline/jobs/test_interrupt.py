@@ -112,6 +112,22 @@ with interruptible("never said"):
     assert process.returncode == 130
 
 
+def test_a_child_that_is_about_to_become_another_program_is_not_interrupted() -> None:
+    """Ctrl-C in a terminal reaches it, too: a trace of it would stand beside the job's answer."""
+    script = """
+import os, signal
+from quorate.pipeline.jobs.interrupt import interruptible
+with interruptible("It is whole."):
+    child = os.fork()
+    if not child:
+        signal.raise_signal(signal.SIGINT)
+        os._exit(7)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("7\n", "")
+
+
 def test_a_call_of_spark_is_cut_off_without_a_trace(
     spark: SparkSession, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -263,6 +263,7 @@ def test_what_is_left_after_too_many_losses_is_made_whole(own_group: Group, tmp_
     assert [frames(address) for address in group.addresses] == [before] * 3
 
 
+@pytest.mark.long
 def test_a_damaged_archive_is_reported_and_nothing_of_it_is_taken(
     one: Group, tmp_path: Path
 ) -> None:

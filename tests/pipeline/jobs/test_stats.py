@@ -91,6 +91,7 @@ def test_parts_of_a_report(spark: SparkSession) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_report_is_for_machines_too(spark: SparkSession) -> None:
     said = report(table(spark)).as_object()
     assert [topic["topic"] for topic in said["topics"]] == ["a", "b"]

@@ -215,6 +215,7 @@ def test_a_store_that_was_away_hears_of_a_cursor_when_it_is_back(own_group: Grou
 
 
 @pytest.mark.expects_log("it was deleted here")
+@pytest.mark.long
 def test_a_stream_that_was_begun_anew_is_not_taken_for_the_old_one(own_group: Group) -> None:
     name = own_group.publish("anew", numbered(0, 99))
     reader = stream(own_group, topics="anew")
@@ -284,6 +285,7 @@ def test_a_position_of_a_source_that_there_is_not_is_refused(group: Group) -> No
         reader.initialOffset()
 
 
+@pytest.mark.expects_log("does not take")  # If the source is not stopped first.
 def test_who_names_one_store_goes_on_with_the_others_when_it_dies(own_group: Group) -> None:
     named = own_group.addresses[0]
     name = own_group.publish("named-one", numbered(0, 99))

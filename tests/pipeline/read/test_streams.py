@@ -83,6 +83,7 @@ def test_a_batch_that_failed_comes_back_exactly_as_it_was(
     assert sink.batches == {0: sorted(numbered(0, 49)), 1: sorted(numbered(50, 69))}
 
 
+@pytest.mark.expects_log("does not take")  # If the source is not stopped first.
 def test_what_appears_while_a_query_runs_is_read_also_when_a_store_dies(
     spark: SparkSession, own_group: Group, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from tests.protocol.broken_answers import BREACHES, Breach, answers_of, name_of
 from quorate.pipeline.errors import MessagesGone
 from quorate.pipeline.stores.fetch import fetch
 from quorate.protocol.answers import Piece
+from quorate.protocol.delays import Delays
 from quorate.protocol.errors import InLimbo, MissingMessages, Unreachable
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
@@ -95,7 +96,7 @@ def numbers(pieces: list[Piece]) -> list[tuple[int, int]]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     seams.PIPELINE_FETCH_PATIENCE_SECONDS.replace(monkeypatch, 0.05)
     seams.PIPELINE_FETCH_SILENCE_SECONDS_MAX.replace(monkeypatch, 0.2)
-    seams.PIPELINE_FETCH_PAUSE_SECONDS.replace(monkeypatch, 0.01)
+    seams.REPEAT_IN_PIPELINE_FETCH.replace(monkeypatch, Delays(first=0.01, factor=1.0))
     seams.PIPELINE_FETCH_TROUBLED.replace(monkeypatch, {})
 
 

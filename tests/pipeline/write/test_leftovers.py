@@ -9,6 +9,7 @@ from tests import seams
 
 from quorate.pipeline.write.leftovers import newest_markers
 from quorate.protocol.answers import AnswerPacking
+from quorate.protocol.delays import Delays
 from quorate.protocol.errors import NoQuorum
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
@@ -60,7 +61,7 @@ def markers(
 ) -> list[bytes]:
     store = FakeStore(list(answers))
     seams.STORE_STUB_IN_LEFTOVERS.replace(monkeypatch, lambda _: store)
-    seams.LEFTOVERS_RETRY_SECONDS.replace(monkeypatch, 0.01)
+    seams.REPEAT_IN_LEFTOVERS.replace(monkeypatch, Delays(first=0.01, factor=1.0))
     found = newest_markers(Layout.plain("127.0.0.1:1"), lambda _: True, timeout)
     return found[ORDERS]
 

@@ -15,7 +15,7 @@ from quorate.pipeline.write.rows import (
 )
 from quorate.protocol.attributes import decode_attributes
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
-from quorate.protocol.limits import MESSAGE_BYTES_MAX
+from quorate.protocol.limits import MESSAGE_BYTES_USUAL
 
 PROPERTIES = pa.map_(pa.string(), pa.binary())
 
@@ -177,7 +177,7 @@ def test_values_that_can_not_be_written_are_named(columns: dict[str, Any], said:
 
 @pytest.mark.parametrize("over", [0, 1])
 def test_a_message_that_is_too_large_is_named(over: int) -> None:
-    batch = pa.record_batch({"payload": [b"x" * (MESSAGE_BYTES_MAX - 3 + over)], "key": [b"k"]})
+    batch = pa.record_batch({"payload": [b"x" * (MESSAGE_BYTES_USUAL - 3 + over)], "key": [b"k"]})
     if over:
         with pytest.raises(MessageTooLarge):
             taken(batch, "t")

@@ -11,7 +11,7 @@ from tests.receiver.real_peers import Stores, numbered, receiver, send, source, 
 from tests.receiver.support import opened, position_is, told
 from tests.receiver.support import take as taken
 
-from quorate.receiver import Receiver, ReceiverOptions, SourceAttached
+from quorate.receiver import ConfirmDelivery, Receiver, ReceiverOptions, SourceAttached
 from quorate.source import DeliveryConfirmed, FlightRelieved, Source, SourceOptions
 
 # Against a scripted source.
@@ -35,12 +35,12 @@ async def test_a_source_that_asks_is_told_what_was_consumed(group: Group) -> Non
 @pytest.mark.parametrize(
     ("asks", "options", "tells"),
     [
-        (True, {"allow_confirmed_delivery": False}, False),
+        (True, {"confirm_delivery": "never"}, False),
         (False, {}, False),
-        (False, {"confirm_delivery": True}, True),
+        (False, {"confirm_delivery": "always"}, True),
     ],
 )
-async def test_who_is_told(group: Group, asks: bool, options: dict[str, bool], tells: bool) -> None:
+async def test_who_is_told(group: Group, asks: bool, options: dict[str, str], tells: bool) -> None:
     group.source.asks_for_confirmation = asks
     await group.announce()
     async with await opened(group, options=options) as one:
@@ -112,7 +112,7 @@ async def test_flight_waits_for_so_many_distinct_receivers(stores: Stores) -> No
         async with (
             await receiver(stores) as one,
             await another(stores, 0x21) as two,
-            await another(stores, 0x22, allow_confirmed_delivery=False) as declining,
+            await another(stores, 0x22, confirm_delivery=ConfirmDelivery.NEVER) as declining,
         ):
             assert await take(one, 100) == numbered(0, 99)
             assert await take(declining, 100) == numbered(0, 99)

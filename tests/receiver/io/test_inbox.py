@@ -10,7 +10,6 @@ from quorate.protocol.errors import Fenced
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
 from quorate.receiver.cursor import Cursor
-from quorate.receiver.events import KEPT, Events, SourceGone
 from quorate.receiver.io.inbox import Inbox
 from quorate.receiver.message import DeliveredBatch
 from quorate.receiver.options import AcknowledgeMode
@@ -102,35 +101,11 @@ def test_automatic_counts_what_was_left() -> None:
     assert progress.upto() == 4
 
 
-@pytest.mark.parametrize("mode", [AcknowledgeMode.BATCHED, AcknowledgeMode.EXPLICIT])
-def test_other_modes_count_nothing_by_themselves(mode: AcknowledgeMode) -> None:
+def test_explicit_counts_nothing_by_itself() -> None:
     progress = Consumption(0)
-    cursor = Cursor(mode)
+    cursor = Cursor(AcknowledgeMode.EXPLICIT)
     cursor.enter(one := batch(0, 4, progress))
     cursor.leave()
     assert progress.upto() == -1
-    one.consumed()
+    one.acknowledge()
     assert progress.upto() == 4
-
-
-async def test_events_reach_all_and_late_comers() -> None:
-    events = Events()
-    early = events.stream()
-    first = asyncio.ensure_future(anext(aiter(early)))
-    await asyncio.sleep(0)
-    events.tell(SourceGone(NAME, 1))
-    assert await first == SourceGone(NAME, 1)
-    events.tell(SourceGone(NAME, 2))
-    events.end()
-    assert [event async for event in early] == [SourceGone(NAME, 2)]
-    assert len([event async for event in events.stream()]) == 2
-
-
-async def test_events_are_bounded() -> None:
-    events = Events()
-    for number in range(KEPT + 10):
-        events.tell(SourceGone(NAME, number))
-    events.end()
-    kept = [event async for event in events.stream()]
-    assert len(kept) == KEPT
-    assert kept[-1] == SourceGone(NAME, KEPT + 9)

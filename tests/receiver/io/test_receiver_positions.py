@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests import seams
 from tests.foreign import NOT_GRPC, answering
-from tests.receiver.fakes import NAME, Group
+from tests.receiver.fakes import NAME, Group, Served
 from tests.receiver.support import QUICK, numbers, opened, position_is, take, told
 
 from quorate.protocol.errors import (
@@ -20,6 +20,7 @@ from quorate.protocol.errors import (
     NoQuorum,
     NotAStore,
     RegIdInUse,
+    StoreStopping,
     UnknownTopic,
     Unreachable,
     VersionMismatch,
@@ -172,34 +173,50 @@ async def test_restart_goes_on_after_what_was_acknowledged(group: Group) -> None
             assert numbers(await take(receiver, count)) == list(range(first, first + count))
 
 
-async def test_batched_acknowledges_only_the_contiguous_part(group: Group) -> None:
+async def test_stores_are_told_only_the_contiguous_part(group: Group) -> None:
     await group.announce()
     group.store(6)
-    async with await opened(group, acknowledge="batched") as receiver:
+    async with await opened(group, acknowledge="explicit") as receiver:
         messages = await take(receiver, 7)
         for number in (0, 1, 5, 2, 4):
-            messages[number].consumed()
+            messages[number].acknowledge()
         await position_is(group, 2)
     await position_is(group, 2)
-    async with await opened(group, acknowledge="batched") as receiver:
+    async with await opened(group, acknowledge="explicit") as receiver:
         assert numbers(await take(receiver, 4)) == [3, 4, 5, 6]
 
 
-async def test_explicit_acknowledges_everything_before(group: Group) -> None:
+async def test_everything_before_is_acknowledged_too(group: Group) -> None:
     await group.announce()
     group.store(24)
     async with await opened(group, acknowledge="explicit") as receiver:
         messages = await take(receiver, 20)
-        await receiver.acknowledge(messages[4])
+        messages[4].acknowledge(all_before=True)
         await position_is(group, 4)
-        handle = messages[9].acknowledgement()
+        handle = messages[9].handle()
         del messages
-        await receiver.acknowledge(handle)
+        handle.acknowledge(all_before=True)
         await position_is(group, 9)
     await position_is(group, 9)
-    async with await opened(group) as receiver:
-        with pytest.raises(InvalidArgument, match="explicit"):
-            await receiver.acknowledge(handle)
+
+
+async def test_a_batch_is_acknowledged_as_a_whole(group: Group) -> None:
+    await group.announce()
+    group.store(24)
+    async with await opened(group, acknowledge="explicit") as receiver:
+        batches = []
+        async for batch in receiver.batches():
+            batches.append(batch)
+            if batch.last == 24:
+                break
+        assert len(batches) >= 3
+        batches[1].acknowledge()
+        handle = batches[0].handle()
+        assert (handle.source, handle.epoch, handle.sequence) == (NAME, 1, batches[0].last)
+        handle.acknowledge()
+        await position_is(group, batches[1].last)
+        batches[2].acknowledge(all_before=True)
+        await position_is(group, batches[2].last)
 
 
 async def test_only_what_is_stable_is_acknowledged(group: Group) -> None:
@@ -293,7 +310,7 @@ async def test_of_two_with_one_identity_the_older_is_fenced(
         with pytest.raises(Fenced):
             await take(older, 25)
         with pytest.raises(Fenced):
-            await older.acknowledge((await take(newer, 1))[0])
+            await older.flush()
         await older.close()
         assert numbers(await take(newer, 5))[-1] >= 5
 
@@ -451,7 +468,7 @@ async def test_another_version(group: Group, monkeypatch: pytest.MonkeyPatch) ->
         {"options": {"buffer_bytes": 1}},
         {"options": {"request_maximum": -1}},
         {"options": {"request_maximum": "2"}},
-        {"options": {"consensus": "majority"}},
+        {"options": {"consensus": "most"}},
         {"options": {"request_timeout": 0}},
         {"options": {"wait_for_source": -1.0}},
     ],
@@ -483,3 +500,44 @@ async def test_closing_ends_iteration_and_events(group: Group) -> None:
 
 async def _all_events(receiver: Receiver) -> list[Event]:
     return [event async for event in receiver.events()]
+
+
+# What "only what is new" means.
+
+
+def at_the_end(point: StartingPoint) -> int:
+    return point.high + 1
+
+
+async def test_a_source_that_begins_later_is_delivered_from_its_first_message(
+    group: Group,
+) -> None:
+    """Also if the receiver hears of it late: it was cut off, or paused."""
+    options = {"choose_start": at_the_end}
+    async with await opened(group, session_id=None, options=options) as receiver:
+        for store in group.stores:
+            store.sources[NAME] = Served()
+        group.store(99)
+        await group.announce()
+        assert numbers(await take(receiver, 100)) == list(range(100))
+
+
+@pytest.mark.expects_log("does not register|registration waits")
+async def test_only_what_was_there_at_the_beginning_is_old(group: Group) -> None:
+    """The source's stores register the receiver late, and more was sent meanwhile."""
+    await group.announce()
+    group.store(9)
+    for store in group.stores:
+        store.registrations_fail = StoreStopping(store.name)
+    options = {"choose_start": at_the_end, "registration_interval": 0.05}
+    opening = asyncio.ensure_future(opened(group, session_id=None, options=options))
+    for store in group.stores:
+        await store.until(lambda store=store: store.snapshots)
+    for store in group.stores:  # Who tries twice more has read the directory that came before.
+        tries = len(store.registrations) + 2
+        await store.until(lambda store=store, tries=tries: len(store.registrations) >= tries)
+    group.store(19)
+    for store in group.stores:
+        store.registrations_fail = None
+    async with await opening as receiver:
+        assert numbers(await take(receiver, 10)) == list(range(10, 20))

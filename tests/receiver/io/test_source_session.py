@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from tests.receiver.fakes import NAME
+from tests.receiver.subscribed import to_all_of
 
 from quorate.protocol.policy import Policy
 from quorate.receiver import RegistrationChanged, SourceChanged
-from quorate.receiver.events import Event, Events
+from quorate.receiver.events import Event
 from quorate.receiver.io.inbox import Inbox
 from quorate.receiver.io.source_session import Session
 from quorate.receiver.options import Delivery, ReceiverOptions
 from quorate.receiver.protocol.directory import SourceRecord
 from quorate.receiver.protocol.stream import Room
+from quorate.transport.event_log import EventLog
 
 HERE, THERE = "here:1", "there:1"
 OLD_STORES, NEW_STORES = (
@@ -38,13 +41,15 @@ def session() -> Session:
         options=ReceiverOptions(),
         inbox=Inbox(1 << 20),
         room=Room(live_bytes_max=1 << 20, fetched_bytes_max=1 << 20),
-        events=Events(),
+        events=EventLog(),
         stores_changed=lambda: None,
+        subscribed=AsyncMock(return_value=to_all_of(NAME)),
+        patience=0.0,
     )
 
 
 def told(subject: Session) -> list[Event]:
-    return list(subject.events._history)
+    return list(subject.events.kept())
 
 
 @pytest.mark.parametrize(("live", "proxy"), [(True, ""), (False, "a")])

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.receiver.fakes import NAME
 
+from quorate.protocol.delays import HOPELESS_SECONDS, RECONNECT
 from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
@@ -18,9 +19,6 @@ from quorate.protocol.wire import policy_to_wire, source_to_wire
 from quorate.receiver.protocol.directory import SourceRecord
 from quorate.receiver.protocol.fetch_plan import FetchPlan
 from quorate.receiver.protocol.live_stream import (
-    PAUSE_SECONDS,
-    PAUSE_SECONDS_AWAY,
-    PAUSE_SECONDS_LIVE,
     Attached,
     Detached,
     Event,
@@ -369,14 +367,14 @@ def test_the_end_is_told_as_what_it_is(followed: Followed) -> None:
 
 
 @pytest.mark.parametrize(
-    ("live", "longest"), [(True, PAUSE_SECONDS_LIVE), (False, PAUSE_SECONDS_AWAY)]
+    ("live", "longest"), [(True, RECONNECT.longest), (False, HOPELESS_SECONDS)]
 )
 def test_attempts_in_vain_become_rarer(followed: Followed, live: bool, longest: float) -> None:
     followed.core.source_is(replace(RECORD, live=live))
     followed.core.attach()
     pauses = [followed.ended() for _ in range(12)]
-    doubling = int(math.log2(longest / PAUSE_SECONDS)) + 1
-    assert pauses[:doubling] == [PAUSE_SECONDS * 2**n for n in range(doubling)]
+    doubling = int(math.log2(longest / RECONNECT.first)) + 1
+    assert pauses[:doubling] == [RECONNECT.first * 2**n for n in range(doubling)]
     assert set(pauses[doubling:]) == {longest}
 
 
@@ -388,7 +386,7 @@ def test_a_source_that_lives_again_is_sought_soon(followed: Followed) -> None:
     followed.core.source_is(RECORD)
     assert followed.ended() is None, "there is news: at once"
     followed.core.attach()
-    assert followed.ended() == 2 * PAUSE_SECONDS
+    assert followed.ended() == 2 * RECONNECT.first
 
 
 def test_a_source_that_lives_is_never_waited_for_for_long(followed: Followed) -> None:
@@ -398,7 +396,7 @@ def test_a_source_that_lives_is_never_waited_for_for_long(followed: Followed) ->
         followed.ended()
     followed.core.source_is(RECORD)
     followed.core.attach()
-    assert followed.ended() == PAUSE_SECONDS_LIVE
+    assert followed.ended() == RECONNECT.longest
 
 
 def test_after_an_attachment_the_next_comes_soon(followed: Followed) -> None:
@@ -406,4 +404,4 @@ def test_after_an_attachment_the_next_comes_soon(followed: Followed) -> None:
         followed.ended()
         followed.core.attach()
     followed.attached()
-    assert followed.ended() == PAUSE_SECONDS
+    assert followed.ended() == RECONNECT.first

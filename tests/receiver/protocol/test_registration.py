@@ -373,6 +373,42 @@ def test_another_that_lives_keeps_it_out_if_too_few_register_it() -> None:
     assert one.error() is active
 
 
+def active(seconds: float) -> ReceiverActive:
+    return ReceiverActive("receiver 0x20", "c", int(seconds * 1000))
+
+
+def test_what_a_silent_store_would_say_does_not_matter_if_too_few_are_left() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=active(6), b=active(6))
+    assert one.is_done(), "it does not wait for c"
+    assert isinstance(one.error(), ReceiverActive)
+
+
+def test_a_protection_that_ends_in_time_is_waited_for() -> None:
+    one = Registering()
+    one.core.protection.until = 10.0
+    one.core.register()
+    one.said(a=active(6), b=active(5))
+    assert one.is_done()
+    assert one.error() is None
+    assert one.core.waiting_for_identity(2.0) == (("a", "b"), 4.0)
+    one.now = 6.5
+    one.registered()
+    assert one.enough()
+    assert one.core.waiting_for_identity(7.0) is None
+
+
+def test_a_receiver_that_acknowledges_meanwhile_is_not_waited_for() -> None:
+    one = Registering()
+    one.core.protection.until = 30.0
+    for one.now in (0.0, 3.0):
+        one.core.register()
+        one.said(a=active(6), b=active(6))
+        assert one.is_done()
+    assert isinstance(one.error(), ReceiverActive)
+
+
 def test_a_reg_id_that_another_has_ends_only_what_has_not_begun() -> None:
     one = Registering()
     taken = RegIdInUse(5, "c", "another")

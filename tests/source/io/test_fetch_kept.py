@@ -8,6 +8,7 @@ from typing import Any, cast
 import grpc.aio
 import pytest
 from tests.protocol.broken_answers import BREACHES, Breach, answers_of, name_of
+from tests.whole import whole
 
 from quorate.protocol.answers import AnswerPacking, AnswerReading, Piece
 from quorate.protocol.errors import CorruptBatch, QuorateError
@@ -45,18 +46,18 @@ def test_a_whole_batch_stays_as_it_is() -> None:
 def test_of_a_batch_only_what_is_valid_and_wanted_is_kept(part: tuple[int, int]) -> None:
     item = clipped(piece(BATCH, *part), LINEAGE, "a")
     assert (item.first, item.last) == part
-    header = check_batch(item.batch)
+    header = check_batch(whole(item.batch))
     assert (header.first, header.last, header.epoch, header.timestamp_ns) == (*part, 3, 99)
     numbers = range(part[0], part[1] + 1)
-    assert read_payloads(item.batch, header) == [b"%d" % number for number in numbers]
+    assert read_payloads(whole(item.batch), header) == [b"%d" % number for number in numbers]
 
 
 def test_a_part_keeps_its_attributes() -> None:
-    whole = encode_batch(
+    batch = encode_batch(
         NAME, 3, 10, [b"10", b"11", b"12"], 99, attributes=[b"ten", b"", b"twelve"]
     )
-    item = clipped(piece(whole, 11, 12), LINEAGE, "a")
-    contents = read_contents(item.batch, check_batch(item.batch), 11, 12)
+    item = clipped(piece(batch, 11, 12), LINEAGE, "a")
+    contents = read_contents(whole(item.batch), check_batch(whole(item.batch)), 11, 12)
     assert contents == [(b"11", b""), (b"12", b"twelve")]
 
 

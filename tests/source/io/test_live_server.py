@@ -37,7 +37,7 @@ class Client:
     """A receiver as the source sees one."""
 
     def __init__(self, source: Source) -> None:
-        self.channel = open_channel(source.information.address)
+        self.channel = open_channel(source._core.information().address)
         self.stub = SourceStub(self.channel)
 
     async def __aenter__(self) -> Client:
@@ -82,7 +82,7 @@ async def test_a_receiver_gets_what_is_sent_from_then_on(stores: Stores) -> None
         call = client.attach()
         attached = (await call.read()).attached
         assert attached.next_sequence == 1
-        assert attached.information == source.information
+        assert attached.information == source._core.information()
         await source.send(b"1")
         assert await anext(batches(call)) == (1, 1, [b"1"])
         came = await event_of(source, ReceiverAttached)
@@ -274,9 +274,9 @@ async def test_wrong_callers_are_told_why(
 async def test_the_address_that_is_told_may_be_another(stores: Stores) -> None:
     options = SourceOptions(listen="0.0.0.0:0", advertise="127.0.0.1")
     async with await open_source(stores, options=options) as source:
-        host, _, port = source.information.address.rpartition(":")
+        host, _, port = source._core.information().address.rpartition(":")
         assert host == "127.0.0.1"
         assert int(port) > 0
     options = SourceOptions(advertise="proxy.example:9000")
     async with await open_source(stores, options=options) as source:
-        assert source.information.address == "proxy.example:9000"
+        assert source._core.information().address == "proxy.example:9000"

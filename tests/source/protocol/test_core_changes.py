@@ -227,7 +227,8 @@ def test_a_configuration_that_does_not_follow_on_the_one_in_force_changes_nothin
     promise(core, {"b": answer, "c": Promise()}, 0.2)
     error = core.error
     assert isinstance(error, PolicyNotInForce)
-    assert (error.in_force, error.configured) == (str(newer), str(POLICY))
+    assert (error.in_force, error.configured, error.unnamed) == (str(newer), str(POLICY), "")
+    assert "host:port" not in str(error), "its stores have names"
     assert core.step("a") == Hold()
 
 

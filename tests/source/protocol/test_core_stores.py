@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from tests.source.core_support import (
@@ -20,10 +21,12 @@ from tests.source.core_support import (
     the,
 )
 
+from quorate.protocol.delays import Delays
 from quorate.protocol.errors import (
     ContentConflict,
     Fenced,
     InLimbo,
+    NoQuorum,
     NotRegistered,
     SourceActive,
 )
@@ -251,11 +254,50 @@ def test_messages_that_a_store_has_otherwise_are_not_stable() -> None:
 def test_for_whom_a_registration_waits_is_told_once_and_again_when_it_waits_for_enough() -> None:
     core = new()
     promise(core, {"a": Promise()}, 0.05)
-    for now in (0.1, 0.2):
+    for now in (0.1, 0.4, 0.5, 0.6, 3.0, 4.0):
         core.tick(now)
-    core.tick(3.0)
-    core.tick(4.0)
     assert the(core, events.WaitingForStores) == [
-        events.WaitingForStores(("b", "c"), 2.9),
+        events.WaitingForStores(("b", "c"), 2.5),
         events.WaitingForStores(("b", "c"), 0.0),
     ]
+
+
+def test_a_source_that_may_give_up_ends_after_so_long_with_too_few_stores() -> None:
+    core = registered(SourceOptions(delays=Delays(give_up_after=20.0)))
+    core.tick(100.0)
+    for store in "bc":
+        core.failed(store, DOWN, 100.0)
+    assert not core.complete
+    core.tick(119.0)
+    assert the(core, events.SourceFailed) == []
+    core.tick(120.0)
+    assert isinstance(core.error, NoQuorum)
+    assert core.error.silent == "b, c"
+
+
+def test_a_source_gives_up_for_nothing_if_stores_come_back_in_time() -> None:
+    core = registered(SourceOptions(delays=Delays(give_up_after=20.0)))
+    for store in "bc":
+        core.failed(store, DOWN, 10.0)
+    opened(core, "b", core.epoch, 0, FSYNC, 11.0)
+    core.tick(15.0)
+    core.failed("b", DOWN, 30.0)
+    core.tick(34.0)
+    assert core.error is None
+
+
+def test_the_wait_for_another_instance_is_told_once() -> None:
+    core = new()
+    core.registration.wait_until(30.0)
+    for store in "abc":
+        core.failed(store, SourceActive("orders", store, 6000), 0.1)
+    for now in (0.1, 1.1, 2.1):
+        core.tick(now)
+    waiting = the(core, events.WaitingForIdentity)
+    assert waiting == [events.WaitingForIdentity(("a", "b", "c"), 6.0)]
+    assert the(core, events.WaitingForStores) == [], "all of them have answered"
+    core.registration.wait_until(inf)
+    promise(core, dict.fromkeys("abc", Promise()), 6.2)
+    core.tick(6.3)
+    assert core.error is None
+    assert the(core, events.WaitingForIdentity) == waiting

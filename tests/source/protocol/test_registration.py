@@ -1,11 +1,13 @@
 import dataclasses
 from collections.abc import Sequence
+from math import inf
 
 import pytest
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     DELETED_HERE,
+    STREAM_IS_OPEN,
     Fenced,
     InLimbo,
     MissingMessages,
@@ -23,6 +25,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, Membership, Policy
+from quorate.protocol.protection import INSIST_SECONDS
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import Decision, Promise
 from quorate.source.protocol.registration import (
@@ -176,6 +179,52 @@ def test_a_living_source_is_waited_for_and_then_reported() -> None:
     assert made.error is None
     assert made.decide(3.0, NOTHING_OWN) is None
     assert isinstance(made.error, SourceActive)
+
+
+def kept_out(made: Registration, stores: str, free_in_ms: int, now: float) -> None:
+    for store in stores:
+        made.failed(store, SourceActive("orders", store, free_in_ms), now)
+
+
+def test_a_blocking_set_that_refuses_ends_it_at_once() -> None:
+    made = registration()
+    kept_out(made, "ab", STREAM_IS_OPEN, 0.1)
+    assert made.decide(0.2, NOTHING_OWN) is None
+    assert made.error is None, "a store may notice only now that a process was killed"
+    assert isinstance(made.unfinished(), SourceActive), "every store that matters has answered"
+    assert made.decide(0.1 + INSIST_SECONDS, NOTHING_OWN) is None
+    assert isinstance(made.error, SourceActive)
+
+
+def test_an_activity_timeout_that_ends_too_late_ends_it_at_once() -> None:
+    made = registration()
+    made.wait_until(5.0)
+    kept_out(made, "ab", 6000, 0.1)
+    assert made.decide(0.1, NOTHING_OWN) is None
+    assert isinstance(made.error, SourceActive)
+
+
+def test_an_activity_timeout_that_ends_in_time_is_waited_for() -> None:
+    made = registration()
+    made.wait_until(10.0)
+    kept_out(made, "ab", 6000, 0.0)
+    for now in (0.1, 2.0, 3.0, 5.9):
+        assert made.decide(now, NOTHING_OWN) is None
+    assert made.waiting_for_identity(2.0) == (("a", "b"), 4.0)
+    assert made.waiting_for(2.0)[0] == ("c",), "a and b have answered"
+    assert [made.step(store) for store in "ab"] == [AskPromise(1)] * 2
+    promise_all(made, "abc")
+    assert made.waiting_for_identity(6.2) is None
+    decided(made, 6.2)
+
+
+def test_without_a_limit_a_living_instance_is_waited_for() -> None:
+    made = registration()
+    made.wait_until(inf)
+    kept_out(made, "abc", STREAM_IS_OPEN, 0.1)
+    assert made.decide(1e6, NOTHING_OWN) is None
+    assert made.waiting_for_identity(1.0) == (("a", "b", "c"), inf)
+    assert made.error is None
 
 
 def test_a_predecessor_that_ends_in_time_does_no_harm() -> None:
@@ -580,9 +629,10 @@ def test_for_whom_a_registration_waits() -> None:
     assert made.waiting_for(4.0) == ((), 0.0)
     begin_all(made, "ab")
     made.streaming()
-    # The first registration has waited for it.
     made.start(5.0, 2)
-    assert made.waiting_for(5.0) == (("a", "b"), 3.0)
+    assert made.waiting_for(5.1) == ((), 0.0), "stores that are up need a moment to answer"
+    promise_all(made, "a")
+    assert made.waiting_for(6.0) == (("b", "c"), 2.0), "b is slow, and c is down"
     promise_all(made, "ab")
     decided(made, 5.0)
 

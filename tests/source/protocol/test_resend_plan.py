@@ -1,4 +1,7 @@
-from quorate.protocol.framing import encode_batch, read_contents, read_header, read_payloads
+from tests.whole import whole
+
+from quorate.protocol.fragments import header_of
+from quorate.protocol.framing import encode_batch, read_contents, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import NO_LINEAGE
 from quorate.protocol.ranges import Range, RangeSet
@@ -57,15 +60,15 @@ def test_what_no_store_kept_is_sent_again_in_the_new_epoch() -> None:
     assert first_of(()) is None
     again = list(sent_again(7, 4, unstable))
     assert [(first, last) for first, last, _ in again] == [(5, 5), (6, 6)]
-    header = read_header(again[0][2])
+    header = header_of(again[0][2])
     assert (header.epoch, header.timestamp_ns) == (7, 5)
-    assert read_payloads(again[0][2], header) == [b"5"]
+    assert read_payloads(whole(again[0][2]), header) == [b"5"]
 
 
 def test_what_is_sent_again_in_part_keeps_its_attributes() -> None:
     own = encode_batch(NAME, 1, 4, [b"4", b"5"], 5, attributes=[b"", b"five"])
     ((_, _, again),) = sent_again(7, 4, [own])
-    assert read_contents(again, read_header(again), 5, 5) == [(b"5", b"five")]
+    assert read_contents(whole(again), header_of(again), 5, 5) == [(b"5", b"five")]
 
 
 def test_other_attributes_are_a_conflict() -> None:

@@ -57,7 +57,7 @@ from quorate.store.rules.source_state import (
     SourceState,
 )
 from quorate.store.storage.reader import StoredBatch
-from quorate.transport.failures import failure_from_wire
+from quorate.transport.failures import error_from_call, failure_from_wire
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -163,7 +163,6 @@ async def test_errors_come_as_they_are(client: Client) -> None:
         ("Promise", store_v1.PromiseRequest(source=source_to_wire(ORDERS), epoch=1)),
         ("Begin", store_v1.BeginRequest(source=source_to_wire(ORDERS), epoch=1)),
         ("RegisterReceiver", store_v1.RegisterReceiverRequest(source=source_to_wire(ORDERS))),
-        ("Status", store_v1.StatusRequest(protocol_version=PROTOCOL_VERSION + 1)),
     ],
 )
 async def test_another_protocol_version_is_refused(
@@ -171,6 +170,13 @@ async def test_another_protocol_version_is_refused(
 ) -> None:
     with pytest.raises(VersionMismatch):
         await client.call(method, request_)
+
+
+async def test_the_status_for_another_protocol_version_is_refused(client: Client) -> None:
+    request = store_v1.StatusRequest(protocol_version=PROTOCOL_VERSION + 1)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await client.stub.Status(request).read()
+    assert isinstance(error_from_call("", caught.value), VersionMismatch)
 
 
 async def test_who_dealt_with_another_data_directory_is_refused(client: Client) -> None:
@@ -546,6 +552,20 @@ async def test_watch_says_what_there_is_and_what_changes(client: Client) -> None
     await stream.close()
     while (await watch.read()).entry.live:
         pass
+    watch.cancel()
+
+
+async def test_watch_says_how_far_each_source_is_at_this_store(client: Client) -> None:
+    await (await client.stream()).append(0, 9)
+    await client.stream(source=TRADES)
+    watch = client.stub.Watch(
+        store_v1.WatchRequest(topic_pattern=".*", protocol_version=PROTOCOL_VERSION)
+    )
+    entries = [(await watch.read()).entry for _ in range(2)]
+    far = {
+        each.information.source.topic: (each.begun_epoch, each.next_sequence) for each in entries
+    }
+    assert far == {"orders": (1, 10), "trades": (1, 0)}
     watch.cancel()
 
 

@@ -24,9 +24,9 @@ UNARY = {
     "Archived": store_v1.ArchivedRequest(),
     "AcceptLoss": store_v1.AcceptLossRequest(),
     "Deregister": store_v1.DeregisterRequest(),
-    "Status": store_v1.StatusRequest(),
 }
 STREAMS = {
+    "Status": store_v1.StatusRequest(),
     "Fetch": v1.FetchRequest(),
     "Watch": store_v1.WatchRequest(),
     "Repair": store_v1.RepairRequest(),

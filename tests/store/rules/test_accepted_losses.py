@@ -13,6 +13,7 @@ from quorate.store.engine import Engine
 from quorate.store.rpc.fetch import fetch
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.source_state import SourceState
+from quorate.store.storage.large_batches import LargeRow
 from quorate.store.storage.reader import StoredBatch
 from quorate.v1 import messages_pb2 as v1
 
@@ -159,7 +160,7 @@ async def test_what_was_let_go_beside_what_was_lost_is_told_as_that(
         world.core, world.receivers, writer, world.storage, lambda _: v1.DURABILITY_FSYNC
     )
     monkeypatch.setattr(engine, "written", _at_once)
-    told = [each async for each in fetch(engine, _nothing_to_read, ORDERS, 5, 39)]
+    told = [each async for each in fetch(engine, _nothing_to_read, _no_fragment, ORDERS, 5, 39)]
     said = [
         (each.missing.first, each.missing.last, each.missing.why)
         for response in told
@@ -174,6 +175,10 @@ async def test_what_was_let_go_beside_what_was_lost_is_told_as_that(
 
 
 async def _at_once(_: SourceState) -> None: ...
+
+
+async def _no_fragment(_: LargeRow, number: int) -> bytes:
+    raise AssertionError(f"fragment {number} of no batch")
 
 
 async def _nothing_to_read(_: SourceState, piece: Range, count: int) -> list[StoredBatch]:

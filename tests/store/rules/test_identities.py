@@ -193,7 +193,7 @@ async def test_an_operator_may_end_a_living_source(group: Group) -> None:
     for name in "abc":
         async with Client(group.address(name)) as client:
             request = store_v1.DeregisterRequest(
-                source=source.information.source, epoch=source.epoch, protocol_version=1
+                source=source._core.information().source, epoch=source.epoch, protocol_version=1
             )
             answer = await client.call("Deregister", request)
             assert answer.last_sequence == 0
@@ -438,7 +438,7 @@ async def test_a_reg_id_is_free_again_once_its_holder_has_ended(group: Group) ->
     await source.deregister(10)
     async with await group.source(reg_id=77) as anew:
         assert anew.next_sequence == 0
-        reg_ids = {store.reg_id for store in anew.information.stores}
+        reg_ids = {store.reg_id for store in anew._core.information().stores}
         assert 77 in reg_ids
         assert reg_ids <= {0, 77}, "0: that store has not heard yet that the others forgot it, too"
 
@@ -451,7 +451,7 @@ async def test_a_reg_id_at_some_stores_and_none_at_others(group: Group) -> None:
             "orders", stores=stores, session_id=0x10, options=QUICK, timeout=10.0
         ) as source:
             assert source.next_sequence == first
-            reg_ids = {store.name: store.reg_id for store in source.information.stores}
+            reg_ids = {store.name: store.reg_id for store in source._core.information().stores}
             assert (reg_ids["a"], reg_ids["c"]) == (77, 78)
             assert reg_ids["b"] not in (0, 77, 78)
             await source.publish(b"%d" % first)

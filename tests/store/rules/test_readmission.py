@@ -137,7 +137,7 @@ def test_who_can_not_be_spared_is_told_that_waiting_does_not_help() -> None:
     assert isinstance(decision, Stay)
     assert "have answered, and are not enough without it by" in decision.reason
     assert "all of a, b, c" in decision.reason
-    assert "quorate repair --leave-limbo --store a --reason" in decision.reason
+    assert "quorate store readmit a --reason" in decision.reason
 
 
 def test_a_source_that_nobody_began_needs_every_peer() -> None:

@@ -481,11 +481,11 @@ def test_who_gives_a_promise_back_keeps_nobody_out() -> None:
     lives = world.core.identities.lives
     lives.came(Who(ORDERS), Lifetimes(5, 50))
     world.promise(2, instance=b"b", take_over=True)
-    assert world.core.identities.protected(state, b"c")
+    assert world.core.identities.protected_for(state, b"c") > 0
     world.core.identities.gave_up(state, 2, b"a")
-    assert world.core.identities.protected(state, b"c")
+    assert world.core.identities.protected_for(state, b"c") > 0
     world.core.identities.gave_up(state, 2, b"b")
-    assert not world.core.identities.protected(state, b"c")
+    assert not world.core.identities.protected_for(state, b"c")
 
 
 def test_who_takes_a_promise_back_that_followed_a_deletion_lets_nobody_in_that_was_fenced() -> None:
@@ -671,10 +671,10 @@ def test_another_instance_is_refused_while_the_one_before_is_protected() -> None
     state = filled(world)
     lives = world.core.identities.lives
     lives.came(Who(ORDERS), Lifetimes(30, 0))
-    assert not world.core.identities.protected(state, b"a")
-    assert world.core.identities.protected(state, b"b")
+    assert not world.core.identities.protected_for(state, b"a")
+    assert world.core.identities.protected_for(state, b"b") > 0
     lives.left(Who(ORDERS), willingly=True)
-    assert not world.core.identities.protected(state, b"b")
+    assert not world.core.identities.protected_for(state, b"b")
 
 
 def test_its_own_signs_of_life_keep_nobody_out_who_was_fenced_by_one_that_came_to_nothing() -> None:

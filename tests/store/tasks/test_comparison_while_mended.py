@@ -13,7 +13,6 @@ from tests import seams
 from tests.seams import Seam
 from tests.store.support import ORDERS, Client, batch, payload, running
 
-from quorate.protocol.framing import check_batch
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.engine import Engine
 from quorate.store.node import StoreNode
@@ -111,7 +110,6 @@ async def test_a_comparison_leaves_it_for_the_next(
         await spoil_until_read(engine, seams.READ_IN_COMPARISON, monkeypatch)
         comparison = comparing.Comparing(engine, in_threads(executor), cast(Any, None))
         theirs = batch(10, 19)
-        header = check_batch(theirs, "of a peer")
         state = engine.core.sources[ORDERS]
-        assert await comparison._against_ours(state, header, theirs, Range(10, 19)) == []
+        assert await comparison._against_ours(state, theirs, Range(10, 19)) == []
         assert state.unreadable == RangeSet()

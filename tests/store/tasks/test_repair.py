@@ -11,6 +11,7 @@ import pytest
 from tests import seams
 from tests.store.support import Client, Fetched, batch, payload, running
 
+from quorate.protocol import delays
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.store.node import StoreNode
@@ -24,7 +25,7 @@ from quorate.v1 import messages_pb2 as v1
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     seams.REPAIR_ROUND_SECONDS.replace(monkeypatch, 0.02)
-    seams.REPAIR_BACK_OFF_SECONDS_MAX.replace(monkeypatch, 0.05)
+    seams.DELAYS_OF_REPAIR.replace(monkeypatch, delays.REPAIR.upto(0.05))
 
 
 class Stores:

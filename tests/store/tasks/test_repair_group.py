@@ -32,6 +32,7 @@ from tests.store.support import (
     running,
 )
 
+from quorate.protocol import delays
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
@@ -61,7 +62,7 @@ SECOND = Lineage((Term(1, 0), Term(2, 50)))
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     seams.REPAIR_ROUND_SECONDS.replace(monkeypatch, 0.02)
-    seams.REPAIR_BACK_OFF_SECONDS_MAX.replace(monkeypatch, 0.05)
+    seams.DELAYS_OF_REPAIR.replace(monkeypatch, delays.REPAIR.upto(0.05))
     seams.REPAIR_COMPARE_SECONDS.replace(monkeypatch, 0.02)
     seams.PEER_POLLING_ROUND_SECONDS.replace(monkeypatch, 0.02)
     seams.PEER_VIEWS_KEPT_SECONDS.replace(monkeypatch, 0.0)

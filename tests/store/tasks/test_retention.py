@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests import seams
 from tests.store.group import Group
+from tests.store.large import COUNT, fetched, fragments_in, frames_of, large, send
 from tests.store.support import ORDERS, Client, batch, payload, running
 
 from quorate.protocol.errors import InvalidArgument, UnknownTopic
@@ -270,6 +271,56 @@ async def test_a_deregistered_source_leaves_the_disk(tmp_path: Path) -> None:
     storage = RocksStorage(tmp_path / "rocksdb", read_only=True)
     assert storage.scan(Table.JOURNAL, b"", b"\xff" * 8, 1) == []
     storage.close()
+
+
+async def test_a_large_batch_leaves_with_all_of_its_fragments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seams.RETENTION_COMPACT_SECONDS.replace(monkeypatch, 0.0)
+    compacted: list[Table] = []
+    compact = RocksStorage.compact
+
+    def noted(self: RocksStorage, table: Table, first: bytes, last: bytes) -> None:
+        compacted.append(table)
+        compact(self, table, first, last)
+
+    seams.ROCKS_STORAGE_COMPACT.replace(monkeypatch, noted)
+    async with running(tmp_path, retention_messages=2) as node, Client(node.address) as client:
+        await client.promise()
+        await client.begin(FIRST, membership=RECORD)
+        stream = await client.open()
+        for sequence in range(5):
+            await send(stream, large(sequence), sequence - 1)
+        await stream.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=4))
+        await stream.close()
+        await until(client, lambda source: source.retained_from == 3)
+        status = await reclaimed(client, 3)
+        assert status.retention.bytes == sum(large(sequence).size for sequence in range(3))
+        assert node._engine is not None
+        assert fragments_in(node._engine.reads) == 2 * COUNT
+        kept = [large(sequence).joined() for sequence in (3, 4)]
+        assert frames_of(await fetched(client)) == kept
+        async with asyncio.timeout(20):
+            while Table.FRAGMENTS not in compacted:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+
+@pytest.mark.expects_log("its messages are deleted")
+async def test_a_deregistered_source_leaves_no_fragment(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path, deletion_grace=0.0) as node,
+        Client(node.address) as client,
+    ):
+        stream = await client.stream()
+        await send(stream, large(0))
+        await stream.close()
+        request = store_v1.DeregisterRequest(
+            source=source_to_wire(ORDERS), epoch=1, protocol_version=PROTOCOL_VERSION
+        )
+        await client.call("Deregister", request)
+        await reclaimed(client, 1)
+        assert node._engine is not None
+        assert fragments_in(node._engine.reads) == 0
 
 
 def test_rocksdb_gives_the_space_of_deleted_rows_back(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from quorate.console.bench.messages import BLOCK, HEADER_BYTES
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.limits import MESSAGE_BYTES_MAX
+from quorate.protocol.limits import MESSAGE_BYTES_USUAL
 
 TOPIC = "bench"
 _WARM_UP_MESSAGES_MAX = 100 * BLOCK
@@ -37,9 +37,9 @@ class BenchSettings:
             )
         if self.delivery not in ("live", "stable"):
             raise InvalidArgument("--delivery", f"{self.delivery!r} is neither live nor stable")
-        if not HEADER_BYTES <= self.size <= MESSAGE_BYTES_MAX:
+        if not HEADER_BYTES <= self.size <= MESSAGE_BYTES_USUAL:
             raise InvalidArgument(
-                "--size", f"{self.size} is not between {HEADER_BYTES} and {MESSAGE_BYTES_MAX}"
+                "--size", f"{self.size} is not between {HEADER_BYTES} and {MESSAGE_BYTES_USUAL}"
             )
         if self.rate is not None and not 0 < self.rate < math.inf:
             raise InvalidArgument("--rate", f"{self.rate} is not above 0")

@@ -12,6 +12,8 @@ from quorate.console.ui.options import (
     Intergroup,
     OutputFormat,
     Stores,
+    Topics,
+    TopicsPattern,
 )
 from quorate.console.ui.output import (
     Output,
@@ -31,14 +33,6 @@ if TYPE_CHECKING:
     from quorate.pipeline.jobs.restore import RestoreReport
 
 Path = Annotated[str, typer.Argument(metavar="PATH", help="The archive: a directory.")]
-Topics = Annotated[
-    list[str] | None,
-    typer.Option("--topic", metavar="NAME", help="Only this topic; may be given several times."),
-]
-TopicsPattern = Annotated[
-    str | None,
-    typer.Option("--topics-pattern", metavar="REGEX", help="Only topics that match as a whole."),
-]
 
 
 def archive(
@@ -65,6 +59,8 @@ def archive(
 
     Archived messages never change. Exit 1 if a source could not be archived up to its last stable
     message.
+
+    Needs the extra `spark`.
     """
     if rebuild:
         if topic or topics_pattern is not None or compact or stores is not None:
@@ -155,6 +151,8 @@ def restore(
 
     Stop the sources and found the group first. Exit 0 only if every store has every message. The
     command can be repeated at any time: it compares existing messages, and writes missing ones.
+
+    Needs the extra `spark`.
     """
     settings = resolve(
         context.meta, stores=stores, groups=group or (), intergroup=intergroup, output=output

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quorate.console.commands.archive import (
-    Topics,
-    TopicsPattern,
-)
 from quorate.console.ui.exits import say
 from quorate.console.ui.options import (
     OutputFormat,
     Stores,
+    Topics,
+    TopicsPattern,
 )
 from quorate.console.ui.output import (
     Output,
@@ -51,6 +49,8 @@ def audit(
     Name every store: the audit proves nothing for a store that is left out. Digests are compared,
     and messages only where digests differ. Exit 0 if nothing is lost and all stores agree, 1 if
     messages are missing or different. Exit 10 if stores that are away or in limbo leave that open.
+
+    Needs the extra `spark`.
     """
     settings = resolve(context.meta, stores=stores, output=output)
 

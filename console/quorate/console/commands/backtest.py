@@ -6,10 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quorate.console.commands.archive import (
-    Topics,
-    TopicsPattern,
-)
 from quorate.console.commands.stats import (
     Archive,
     Since,
@@ -21,6 +17,8 @@ from quorate.console.ui.options import (
     Intergroup,
     OutputFormat,
     Stores,
+    Topics,
+    TopicsPattern,
 )
 from quorate.console.ui.output import (
     Output,
@@ -74,6 +72,8 @@ def backtest(
 
     With --to, each message is sent with its key and properties. The property original-time has its
     own time. Ctrl-C ends the replay cleanly; a replay with --name can go on later.
+
+    Needs the extra `spark`.
     """
     settings = resolve(
         context.meta, stores=stores, groups=group or (), intergroup=intergroup, output=output

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
+from quorate.console.ui.confirmation import Yes, confirm
 from quorate.console.ui.exits import say
 from quorate.console.ui.options import (
     OutputFormat,
@@ -36,7 +36,7 @@ def deregister(
     stores: Stores = None,
     output: OutputFormat = None,
     timeout: Timeout = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete it without a question.")] = False,
+    yes: Yes = False,
 ) -> None:
     """End an identity: a source with all its messages, or a receiver with its position.
 
@@ -48,20 +48,17 @@ def deregister(
     from quorate.console.group.deregistration import deregister as tell_all
     from quorate.console.group.deregistration import find
     from quorate.console.group.repair import parse_source
-    from quorate.protocol.errors import InvalidArgument
     from quorate.protocol.identity import parse_session_id
 
     name = parse_source(source)
     session_id = parse_session_id(receiver) if receiver is not None else 0
     found = run(lambda: find(settings.stores, name, session_id, settings.timeout))
     if not yes:
-        if not sys.stdin.isatty():
-            raise InvalidArgument("--yes", "must be given where no person can be asked")
         what = f"receiver {session_id:#x} of {name}" if session_id else f"{name}"
         if not session_id:
             state = "which is alive" if found.live else "which is away"
             say(f"{name}, {state}, has {found.messages:,} messages on {len(found.known_by)} stores")
-        typer.confirm(f"Have every store forget {what}?", abort=True, err=True)
+        confirm(f"Have every store forget {what}?", yes)
     rows, errors = run(lambda: tell_all(found, name, session_id, settings.timeout))
     match settings.output:
         case Output.JSON:

@@ -36,7 +36,11 @@ def dev(
         typer.Option(min=0, max=65000, help="The port of the first store; 0 takes any free ports."),
     ] = 7301,
 ) -> None:
-    """Run a local group of stores until Ctrl-C."""
+    """Run a group of stores on this machine until Ctrl-C, to try things out.
+
+    The command prints the line that tells `quorate send`, `receive` and `status` where the stores
+    are. With --data-directory the stores go on with what they had.
+    """
     kept = data_directory is not None
     with ExitStack() as stack:
         if data_directory is None:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 
 import typer
 
 from quorate.console.ui.events import show_events
+from quorate.console.ui.help import FORMAT, SAFETY, WAITING
 from quorate.console.ui.options import (
     OutputFormat,
     SessionId,
@@ -31,11 +31,11 @@ from quorate.console.ui.settings import (
     resolve,
 )
 from quorate.console.ui.warnings import show_warnings
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName, parse_session_id
 
 if TYPE_CHECKING:
     from quorate.protocol.attributes import Attributes
-    from quorate.protocol.consensus import StartingPoint
     from quorate.receiver import Message, Receiver
 
 _log = logging.getLogger("quorate.console")
@@ -51,29 +51,17 @@ class Delivery(enum.StrEnum):
 def receive(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(help="The topic, or a pattern with --pattern.")],
-    pattern: Annotated[
-        bool,
-        typer.Option("--pattern", help="TOPIC is a regular expression that a whole topic matches."),
-    ] = False,
+    stores: Stores = None,
     session_id: SessionId = None,
-    count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")
-    ] = None,
-    delivery: Annotated[
-        Delivery, typer.Option(help="Print a message at once, or when it is stable.")
-    ] = Delivery.LIVE,
-    wait: Annotated[
-        float | None,
+    start: Annotated[
+        str | None,
         typer.Option(
-            min=0,
-            metavar="S",
-            help="Give up if no store knows a source of TOPIC after this many seconds. For "
-            "silence after that see --until-idle.  [never]",
+            "--from",
+            metavar="START",
+            help="Where to start: earliest, latest, a sequence number, or a time such as "
+            "2026-01-31T12:00Z. A receiver whose session ID stores know goes on where it "
+            "stopped.  [earliest]",
         ),
-    ] = None,
-    until_idle: Annotated[
-        float | None,
-        typer.Option(min=0, metavar="S", help="Stop when no message came for this many seconds."),
     ] = None,
     last: Annotated[
         int | None,
@@ -81,13 +69,26 @@ def receive(
             "--last",
             min=0,
             metavar="N",
-            help="Skip all but the last N messages of each source; 0 prints only new ones.",
+            help="Start with the last N messages of each source; 0 prints only new ones. "
+            "Otherwise as --from.",
         ),
     ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")
+    ] = None,
+    pattern: Annotated[
+        bool,
+        typer.Option("--pattern", help="TOPIC is a regular expression that a whole topic matches."),
+    ] = False,
+    delivery: Annotated[
+        Delivery,
+        typer.Option(rich_help_panel=SAFETY, help="Print a message at once, or when it is stable."),
+    ] = Delivery.LIVE,
     take_over: Annotated[
         bool,
         typer.Option(
             "--take-over",
+            rich_help_panel=SAFETY,
             help="Fence another process with this session ID, even within its activity timeout.",
         ),
     ] = False,
@@ -95,15 +96,37 @@ def receive(
         bool,
         typer.Option(
             "--not-waited-for",
+            rich_help_panel=SAFETY,
             help="Neither receiver-paced sources nor retention wait for this receiver.",
         ),
     ] = False,
-    events: Annotated[
-        bool, typer.Option("--events", help="Print the receiver's events on stderr.")
-    ] = False,
-    stores: Stores = None,
-    output: OutputFormat = None,
     timeout: Timeout = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="S",
+            rich_help_panel=WAITING,
+            help="Give up if no store knows a source of TOPIC after this many seconds. For "
+            "silence after that see --until-idle.  [never]",
+        ),
+    ] = None,
+    until_idle: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="S",
+            rich_help_panel=WAITING,
+            help="Stop when no message came for this many seconds.",
+        ),
+    ] = None,
+    output: OutputFormat = None,
+    events: Annotated[
+        bool,
+        typer.Option(
+            "--events", rich_help_panel=FORMAT, help="Print the receiver's events on stderr."
+        ),
+    ] = False,
 ) -> None:
     """Print messages until Ctrl-C: payloads as lines, or all fields as JSON.
 
@@ -111,23 +134,21 @@ def receive(
     """
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
     show_warnings(settings.output)
+    if start is not None and last is not None:
+        raise InvalidArgument("--last", "cannot be given together with --from")
     opening = {
         "topic_pattern" if pattern else "topic": topic,
-        "session_id": parse_session_id(session_id) if session_id else None,
+        "session_id": parse_session_id(session_id) if session_id is not None else None,
         "delivery": delivery.value,
+        "start": start or ("earliest" if last is None else f"last:{last}"),
         "take_over": take_over,
         "timeout": settings.timeout,
     }
     options = {
         "wait_for_source": wait,
-        "choose_start": None if last is None else partial(_the_last, last),
         "waited_for": not not_waited_for,
     }
     run(_Receiving(settings, opening, options, count, until_idle, events).run)
-
-
-def _the_last(count: int, point: StartingPoint) -> int:
-    return max(point.low, point.high + 1 - count)
 
 
 @dataclass(slots=True)
@@ -182,7 +203,7 @@ class _Receiving:
                 messages = messages[: self.count - self.printed]
             writer.write(messages)
             self.printed += len(messages)
-            await receiver.acknowledge(messages[-1])
+            messages[-1].acknowledge(all_before=True)
 
 
 class HasPayload(Protocol):

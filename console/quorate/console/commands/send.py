@@ -20,6 +20,7 @@ from quorate.console.ui.framed_input import (
     Format,
     read_messages,
 )
+from quorate.console.ui.help import FORMAT, SAFETY, WAITING
 from quorate.console.ui.options import (
     Groups,
     Intergroup,
@@ -53,56 +54,69 @@ _PROGRESS_SECONDS = 0.5
 def send(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(help="The topic to send to.")],
+    stores: Stores = None,
+    session_id: SessionId = None,
     file: Annotated[
         str, typer.Option("--file", "-f", metavar="FILE|-", help="The file to send; - is stdin.")
     ] = "-",
-    form: Annotated[
-        Format,
-        typer.Option(
-            "--format", help="One message a line, or each after its length (4 bytes, big-endian)."
-        ),
-    ] = Format.LINES,
     key: Annotated[str | None, typer.Option("--key", help="The key of each message.")] = None,
     properties: Annotated[
         list[str] | None,
         typer.Option("--property", metavar="NAME=VALUE", help="A property of each message."),
     ] = None,
-    session_id: SessionId = None,
     publish_store: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
+            rich_help_panel=SAFETY,
             help="Keep messages on disk until they are stable, and send them again when reopened.",
         ),
     ] = None,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Fence a living source of this identity.")
+        bool,
+        typer.Option(
+            "--take-over",
+            rich_help_panel=SAFETY,
+            help="Fence a living source of this identity.",
+        ),
     ] = False,
+    timeout: Timeout = None,
+    registration_interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S",
+            min=0,
+            rich_help_panel=WAITING,
+            help="Seconds to wait for every store; after that, enough of them suffice.  [3]",
+        ),
+    ] = None,
     receiver_paced: Annotated[
         int | None,
         typer.Option(
             "--receiver-paced",
             metavar="N",
             min=1,
+            rich_help_panel=WAITING,
             help="Stay at most this many messages ahead of every registered receiver.",
         ),
     ] = None,
-    registration_interval: Annotated[
-        float | None,
+    form: Annotated[
+        Format,
         typer.Option(
-            metavar="S",
-            min=0,
-            help="Seconds to wait for every store; after that, enough of them suffice.  [3]",
+            "--format",
+            rich_help_panel=FORMAT,
+            help="One message a line, or each after its length (4 bytes, big-endian).",
         ),
-    ] = None,
+    ] = Format.LINES,
+    output: OutputFormat = None,
     events: Annotated[
-        bool, typer.Option("--events", help="Print the source's events on stderr.")
+        bool,
+        typer.Option(
+            "--events", rich_help_panel=FORMAT, help="Print the source's events on stderr."
+        ),
     ] = False,
-    stores: Stores = None,
     group: Groups = None,
     intergroup: Intergroup = None,
-    output: OutputFormat = None,
-    timeout: Timeout = None,
 ) -> None:
     """Send messages and wait until all are stable."""
     settings = resolve(
@@ -117,7 +131,7 @@ def send(
     check_topic(topic)
     attributes = _attributes(key, properties or ())
     opening = {
-        "session_id": parse_session_id(session_id) if session_id else None,
+        "session_id": parse_session_id(session_id) if session_id is not None else None,
         "take_over": take_over,
         "options": _options(receiver_paced, registration_interval),
     }
@@ -221,6 +235,7 @@ class _Sending:
             MembershipChanged,
             ReceiversCaughtUp,
             StoreInLimbo,
+            WaitingForIdentity,
             WaitingForStores,
         )
 
@@ -233,6 +248,9 @@ class _Sending:
             case WaitingForStores(missing, seconds):
                 how_long = f" for at most {seconds:.1f} s" if seconds else ": too few have answered"
                 say(f"Waiting for {', '.join(missing)}{how_long}.")
+            case WaitingForIdentity(_, ends_in):
+                what = "ends" if ends_in is None else f"has been silent for {ends_in:.1f} s more"
+                say(f"Another process uses this identity. Waiting until it {what}.")
             case StoreInLimbo(store, reason):
                 say(f"Store {store} is in limbo: {reason}.", style="yellow")
             case ReceiversCaughtUp():

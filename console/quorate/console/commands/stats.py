@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quorate.console.commands.archive import (
-    Topics,
-    TopicsPattern,
-)
 from quorate.console.ui.exits import say
 from quorate.console.ui.options import (
     OutputFormat,
     Stores,
+    Topics,
+    TopicsPattern,
 )
 from quorate.console.ui.output import (
     Output,
@@ -67,7 +65,10 @@ def stats(
     stores: Stores = None,
     output: OutputFormat = None,
 ) -> None:
-    """Show rates, sizes and gaps in time of the stable messages, by topic and by source."""
+    """Show rates, sizes and gaps in time of the stable messages, by topic and by source.
+
+    Needs the extra `spark`.
+    """
     settings = resolve(context.meta, stores=stores, output=output)
 
     from quorate.pipeline.jobs.command import run_stats

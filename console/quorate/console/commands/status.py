@@ -11,6 +11,9 @@ from quorate.console.ui.exits import say
 from quorate.console.ui.options import (
     OutputFormat,
     Stores,
+    Topics,
+    TopicsPattern,
+    pattern_for,
 )
 from quorate.console.ui.output import (
     Output,
@@ -33,7 +36,7 @@ _FOR_PEOPLE = {
     ),
     "sources": (
         "topic", "session_id", "state", "proxy", "epoch", "first", "newest", "stable_upto", "lag",
-        "holes", "state_only",
+        "lacking", "holes", "state_only",
     ),
     "groups": (
         "topic", "session_id", "group", "rule", "intergroup", "role", "satisfied", "stores",
@@ -71,9 +74,19 @@ def status(
     lag_max: Annotated[
         int, typer.Option(min=0, help="Stable messages that a healthy store may lack.")
     ] = 100_000,
+    topic: Topics = None,
+    topics_pattern: TopicsPattern = None,
+    limit: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Show so many rows of each kind and problems at most, problems first. 0: all.",
+        ),
+    ] = 100,
 ) -> None:
     """Show stores, sources and receivers. Exit 10 if there is a problem, 69 if no store answers."""
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
+    pattern = pattern_for(topic or (), topics_pattern)
 
     from quorate.console.group.status import (
         ask_all,
@@ -82,10 +95,10 @@ def status(
     )
     from quorate.protocol.errors import QuorateError
 
-    answers = run(lambda: ask_all(settings.stores, settings.timeout))
+    answers = run(lambda: ask_all(settings.stores, settings.timeout, pattern))
     if all(isinstance(answer, QuorateError) for answer in answers.values()):
         raise too_few("The status", answers)
-    group = compare(answers, lag_max)
+    group = compare(answers, lag_max, limit)
     _show(group, settings.output)
     if not group.healthy:
         raise typer.Exit(UNHEALTHY)
@@ -115,6 +128,8 @@ def _show(group: GroupStatus, output: Output) -> None:
                 print_table(kind.capitalize(), shown, empty="none")
             for problem in group.problems:
                 say(problem, style="bold red")
+            if any(group.left_out.values()):
+                say(f"Not shown: {_left_out(group)}. See --limit and --topic.")
             if group.not_asked:
                 others = ", ".join(
                     f"{store} ({address})" if address else store
@@ -131,10 +146,15 @@ def _show(group: GroupStatus, output: Output) -> None:
                 )
 
 
+def _left_out(group: GroupStatus) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in group.left_out.items() if count)
+
+
 def _health(group: GroupStatus) -> dict[str, Any]:
     return {
         "healthy": group.healthy,
         "problems": group.problems,
+        "left_out": {kind: count for kind, count in group.left_out.items() if count},
         "not_asked": group.not_asked,
     }
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from quorate.console.commands.aside import aside
+from quorate.console.commands.readmit import readmit
 from quorate.console.ui.exits import (
     OUTPUT_KEY,
     say,
@@ -24,7 +25,7 @@ from quorate.console.ui.output import (
 )
 
 store = typer.Typer(
-    help="Run a store, or check its configuration.",
+    help="Run a store, check its configuration, or readmit it.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -191,6 +192,7 @@ def validate(
         say(f"{config} is valid.")
 
 
+store.command("readmit", short_help="End the limbo of a store whose peers cannot fill it.")(readmit)
 store.command("aside", short_help="Show what a stopped store has set aside.")(aside)
 
 

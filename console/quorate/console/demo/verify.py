@@ -18,22 +18,25 @@ from quorate.console.demo.verify_receiver import Expected, ReceiverVerifier
 from quorate.console.demo.verify_store import verify_stores
 
 
-def verify(directory: Path, note: Callable[[str], None] = lambda _: None) -> RunVerdict:
-    """Return the verdict on the run in this directory, whose processes must have ended."""
+def verify(directory: Path, tell: Callable[[str], None] = lambda _: None) -> RunVerdict:
+    """Return the verdict on the run in this directory, whose processes must have ended.
+
+    `tell` is called with the name of each part when its turn comes.
+    """
     facts = Facts.load(directory)
-    note("reading the input again")
+    tell("the input")
     expected = expected_digests(Path(facts.input) if facts.input else None)
     verdict = RunVerdict(sum(map(len, expected.values())))
     _verify_run(facts, verdict)
     for name in facts.receivers:
-        note(f"comparing the records of {name} with the input")
+        tell(f"the records of {name}")
         verifier = ReceiverVerifier(name, expected, facts)
         verdict.receivers.append(verifier.verify(directory / "receivers"))
     contents = {}
     for name in facts.stores:
-        note(f"reading {name}'s disk")
+        tell(f"the disk of {name}")
         contents[name] = read_store(directory / "stores" / name)
-    note("comparing the stores with each other and with the input")
+    tell("the stores against each other")
     verdict.stores, among = verify_stores(contents, expected, facts.source_session_id)
     _merge(verdict.run, among)
     return verdict

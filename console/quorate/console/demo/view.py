@@ -24,12 +24,17 @@ _STATE_STYLES = {"up": "green", "done": "green", "killed": "bold red"}
 class DemoView:
     """The view that fits stdout. The demo calls `refresh` often."""
 
-    def __init__(self, board: Board, console: Console | None = None) -> None:
+    def __init__(
+        self, board: Board, console: Console | None = None, interval: float = _PLAIN_SECONDS
+    ) -> None:
+        """interval: seconds between two lines of progress, where stdout is no terminal."""
         self._board = board
         self._console = console or Console(highlight=False)
+        self._interval = interval
         self._live: Live | None = None
         self._shown_events = 0
-        self._shown_at = 0.0
+        self._shown_at = time.monotonic()
+        self._shown_parts = 0
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -46,8 +51,8 @@ class DemoView:
         self.refresh()
         if self._live:
             self._live.stop()
-        else:
-            self._print_plain(self._board.phase == "verified")
+        elif self._shown_parts:
+            print(flush=True)
         sys.stdout.flush()
 
     def refresh(self) -> None:
@@ -55,7 +60,7 @@ class DemoView:
         if self._live:
             self._live.update(render(self._board), refresh=True)
         else:
-            self._print_plain(time.monotonic() - self._shown_at >= _PLAIN_SECONDS)
+            self._print_plain(time.monotonic() - self._shown_at >= self._interval)
 
     def _print_plain(self, progress_too: bool) -> None:
         board = self._board
@@ -63,15 +68,29 @@ class DemoView:
         for seconds, text, _ in list(board.events)[len(board.events) - fresh :]:
             print(f"{seconds:6.1f} s  {text}", flush=True)
         self._shown_events = board.noted
-        if progress_too and board.total:
+        if board.verified:
+            self._print_verified()
+        elif progress_too:
             self._shown_at = time.monotonic()
             print(f"{board.seconds:6.1f} s  {_progress(board)}", flush=True)
 
+    def _print_verified(self) -> None:
+        """Lengthen the one line that names the parts that were verified."""
+        board = self._board
+        for part in board.verified[self._shown_parts :]:
+            begin = ", " if self._shown_parts else f"{board.seconds:6.1f} s  verifying "
+            print(f"{begin}{part}", end="", flush=True)
+            self._shown_parts += 1
+
 
 def _progress(board: Board) -> str:
+    waiting = f"waiting for {board.waiting_for}" if board.waiting_for else ""
+    if not board.total:
+        return f"{board.phase}: {waiting}" if waiting else board.phase
     lags = ", ".join(f"{name} {board.lag(name):,} behind" for name in board.receivers)
     stable = sum(board.stable.values())
-    return f"{board.phase}: {stable:,} of {board.total:,} stable, {board.rate:,.0f}/s; {lags}"
+    pace = waiting or f"{board.rate:,.0f}/s"
+    return f"{board.phase}: {stable:,} of {board.total:,} stable, {pace}; {lags}"
 
 
 def render(board: Board) -> RenderableType:
@@ -87,10 +106,18 @@ def _headline(board: Board) -> RenderableType:
         Text(board.phase, style="bold"),
         ProgressBar(total=1.0, completed=board.share_stable, width=40),
         Text(f"{board.share_stable:4.0%}"),
-        Text(f"{board.rate:,.0f} stable messages/s"),
+        _doing(board),
         Text(f"{board.seconds:.0f} s"),
     )
     return line
+
+
+def _doing(board: Board) -> Text:
+    if board.verified:
+        return Text(board.verified[-1])
+    if board.waiting_for:
+        return Text(f"waiting for {board.waiting_for}", style="yellow")
+    return Text(f"{board.rate:,.0f} stable messages/s")
 
 
 def _table(*columns: str) -> Table:

@@ -18,7 +18,9 @@ def lacks(name: SourceName, at: Mapping[str, SourceStatus]) -> list[str]:
 
     at: the status of the source at each store that answered.
     """
-    problems = []
+    problems: list[str] = []
+    if not any(source.unreadable or source.holes for source in at.values()):
+        return problems
     for store, source in at.items():
         if unreadable := _ranges(source.unreadable):
             what = f"cannot read {_text(unreadable)} of {name}: its files are damaged"
@@ -39,7 +41,7 @@ def _step(name: SourceName, missed: RangeSet, at: Mapping[str, SourceStatus]) ->
     first = next(iter(nowhere))
     return (
         f"No store that answered has {_text(nowhere)}. Start a store that has them, and run "
-        "`quorate repair`. If they are gone for good: `quorate repair --accept-loss "
+        "`quorate repair`. If they are gone for good: `quorate loss accept "
         f"{first.first}-{first.last} --source {name} --reason WHY`."
     )
 

@@ -5,103 +5,159 @@ Only reads; part of quorate.console.group.status.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from quorate.protocol.identity import SourceName, StoreAddress
-from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.policy import Policy
 from quorate.protocol.wire import membership_from_wire, policy_from_wire
-from quorate.v1.store_pb2 import SourceStatus
+from quorate.v1.store_pb2 import SourceStatus, StatusResponse
 
 Row = dict[str, Any]
 
 
-def group_rows(
-    name: SourceName,
-    newest: SourceStatus,
-    has_all: frozenset[str],
-    taking: frozenset[str],
-    names: Mapping[str, str],
-    unasked: Set[str],
-) -> tuple[list[Row], list[str]]:
-    """Return a row for each group of each policy in force, and the problems in words.
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The policies of a source, and the stores that they name."""
 
-    newest: the status from a store that has begun the newest epoch. has_all: the stores that hold
-    all stable messages.
+    policies: tuple[tuple[Policy, str], ...]
+    """The policies that the begun record names, each with its role for the stream."""
+    called: Mapping[str, str]
+    """The stores' own names by those in the policies, as far as they are known.
 
-    taking: the stores that the source streams to. names: the stores' own names by address.
-
-    unasked: the stores of its policies that were not asked, and that may hold everything.
+    The command may reach a store at another address than the source does.
     """
-    # The command may reach a store at another address than the source does.
-    called = {
-        entry.name: entry.store_name or names.get(entry.address, entry.name)
-        for entry in newest.information.stores
-    }
-    rows: list[Row] = []
-    problems: list[str] = []
-    declared = _declared(newest)
-    for policy, role in _policies(newest):
-        holders = {store for store in policy.stores if called.get(store, store) in has_all}
-        active = {store for store in policy.stores if called.get(store, store) in taking}
-        holding = policy.groups_holding(holders, active)
-        may_hold = policy.groups_holding(holders | unasked, active | unasked)
-        rows += [
-            {
-                "topic": name.topic,
-                "session_id": f"{name.session_id:#x}",
-                "group": group.name,
-                "rule": group.rule.value,
-                "intergroup": policy.rule.value,
-                "role": role,
-                "satisfied": _satisfied(group.name, holding, may_hold),
-                "stores": list(group.stores),
-                "holding": [store for store in group.stores if store in holders],
-                "backups": list(group.backups),
-                "stand_in_for": _stand_ins(policy, declared, group.name),
-            }
-            for group in policy.groups
-        ]
-        if not policy.stable(holders | unasked, active | unasked):
-            problems.append(
-                f"Too few stores hold the stable messages of {name}. Its policy asks for {policy}; "
-                f"held by {', '.join(sorted(holders)) or 'no store that answered'}."
-            )
-    return rows, problems
+    unasked: Mapping[str, str]
+    """The addresses, if known, of the stores that were not asked, by their names in the policies.
+    They may hold everything."""
+
+    @property
+    def own_names(self) -> set[str]:
+        """The own names of the stores of the policies, as far as they are known."""
+        called = self.called
+        return {called.get(store, store) for policy, _ in self.policies for store in policy.stores}
 
 
-def unasked(
-    newest: SourceStatus, asked: Iterable[StoreAddress], names: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the stores of the policies in force that were not asked: address by name.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The stores that were asked, and the answers of those that answered."""
 
-    An unknown address is empty. names: the own names of the stores that answered, by address.
-    """
-    addresses = {store.address for store in asked}
-    known = {store.name for store in asked} | set(names.values())
-    where = {entry.name: entry.address for entry in newest.information.stores}
-    was_asked = known | {
-        entry.name
-        for entry in newest.information.stores
-        if entry.address in addresses or entry.store_name in known
-    }
-    return {
-        store: where.get(store, "")
-        for policy, _ in _policies(newest)
-        for store in sorted(policy.stores)
-        if store not in was_asked
-    }
+    stores: Sequence[StoreAddress]
+    answers: Mapping[str, StatusResponse]
+    """The answers by the stores' own names."""
+    names: Mapping[str, str]
+    """The own names of the stores that answered, by address."""
+    _members: dict[object, Members] = field(default_factory=dict)
+
+    def members(self, newest: SourceStatus) -> Members:
+        """Return the policies and stores of a source. Most sources of a group have the same ones.
+
+        newest: the status from a store that has begun the newest epoch.
+        """
+        information = newest.information
+        record = newest.membership if newest.HasField("membership") else information.policy
+        known_by = (
+            newest.HasField("membership"),
+            record.SerializeToString(deterministic=True),
+            *((each.name, each.address, each.store_name) for each in information.stores),
+        )
+        members = self._members.get(known_by)
+        if members is None:
+            members = self._members[known_by] = self._members_of(newest)
+        return members
+
+    def _members_of(self, newest: SourceStatus) -> Members:
+        stores = newest.information.stores
+        called = {
+            each.name: each.store_name or self.names.get(each.address, each.name) for each in stores
+        }
+        policies = _policies(newest)
+        addresses = {store.address for store in self.stores}
+        known = {store.name for store in self.stores} | set(self.names.values())
+        where = {each.name: each.address for each in stores}
+        asked = known | {
+            each.name for each in stores if each.address in addresses or each.store_name in known
+        }
+        unasked = {
+            store: where.get(store, "")
+            for policy, _ in policies
+            for store in sorted(policy.stores)
+            if store not in asked
+        }
+        return Members(policies, called, unasked)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """The groups of the policies in force of one source."""
+
+    name: SourceName
+    members: Members
+    has_all: frozenset[str]
+    """The stores that hold all stable messages, by their own names."""
+    taking: frozenset[str]
+    """The stores that the source streams to, by their own names."""
+
+    def rows(self, declared: Policy | None) -> list[Row]:
+        """Return a row for each group of each policy in force.
+
+        declared: the policy that the source is configured with, if backups stand in.
+        """
+        unasked = self.members.unasked.keys()
+        rows: list[Row] = []
+        for policy, role in self.members.policies:
+            holders, active = self._of(policy)
+            holding = policy.groups_holding(holders, active)
+            may_hold = policy.groups_holding(holders | unasked, active | unasked)
+            rows += [
+                {
+                    "topic": self.name.topic,
+                    "session_id": f"{self.name.session_id:#x}",
+                    "group": group.name,
+                    "rule": group.rule.value,
+                    "intergroup": policy.rule.value,
+                    "role": role,
+                    "satisfied": _satisfied(group.name, holding, may_hold),
+                    "stores": list(group.stores),
+                    "holding": [store for store in group.stores if store in holders],
+                    "backups": list(group.backups),
+                    "stand_in_for": _stand_ins(policy, declared, group.name),
+                }
+                for group in policy.groups
+            ]
+        return rows
+
+    def problems(self) -> list[str]:
+        """Return the policies that the stable messages do not meet, in words."""
+        unasked = self.members.unasked.keys()
+        problems: list[str] = []
+        for policy, _ in self.members.policies:
+            holders, active = self._of(policy)
+            if not policy.stable(holders | unasked, active | unasked):
+                problems.append(
+                    f"Too few stores hold the stable messages of {self.name}. Its policy asks for "
+                    f"{policy}; held by {', '.join(sorted(holders)) or 'no store that answered'}."
+                )
+        return problems
+
+    def _of(self, policy: Policy) -> tuple[set[str], set[str]]:
+        """Return the stores of a policy that hold everything, and those that are active."""
+        called = self.members.called
+        holders = {store for store in policy.stores if called.get(store, store) in self.has_all}
+        active = {store for store in policy.stores if called.get(store, store) in self.taking}
+        return holders, active
+
+
+def declared_policy(newest: SourceStatus) -> Policy | None:
+    """Return the policy that the source is configured with, if backups stand in."""
+    information = newest.information
+    return policy_from_wire(information.declared) if information.HasField("declared") else None
 
 
 def _satisfied(group: str, holding: Sequence[str], may_hold: Sequence[str]) -> bool | None:
     """Return whether the group is satisfied; None if that depends on stores that were not asked."""
     return None if group in may_hold and group not in holding else group in holding
-
-
-def _declared(newest: SourceStatus) -> Policy | None:
-    """Return the policy that the source is configured with, if backups stand in."""
-    information = newest.information
-    return policy_from_wire(information.declared) if information.HasField("declared") else None
 
 
 def _stand_ins(policy: Policy, declared: Policy | None, group: str) -> dict[str, str]:
@@ -113,15 +169,14 @@ def _stand_ins(policy: Policy, declared: Policy | None, group: str) -> dict[str,
     }
 
 
-def _policies(newest: SourceStatus) -> list[tuple[Policy, str]]:
+def _policies(newest: SourceStatus) -> tuple[tuple[Policy, str], ...]:
     """Return the policies that the begun record names, each with its role for the stream."""
-    membership = Membership((), ())
-    if newest.HasField("membership"):
-        membership = membership_from_wire(newest.membership)
-    elif newest.information.policy.groups:
-        membership = Membership((), (policy_from_wire(newest.information.policy),))
+    if not newest.HasField("membership"):
+        policy = newest.information.policy
+        return ((policy_from_wire(policy), "in force"),) if policy.groups else ()
+    membership = membership_from_wire(newest.membership)
     policies = membership.policies
     if len(policies) == 1:
-        return [(policies[0], "in force")]
+        return ((policies[0], "in force"),)
     leaving = [policy for policy in policies if policy not in membership.to_policies]
-    return [(policy, "leaving" if policy in leaving else "changing") for policy in policies]
+    return tuple((each, "leaving" if each in leaving else "changing") for each in policies)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import NotRegistered
+from quorate.transport.delays import lacks_quorum, retrying
 
 if TYPE_CHECKING:
     from quorate.source import Outgoing, Source
-
-_RETRY_SECONDS = 0.1
 
 
 async def send_all(source: Source, messages: Sequence[bytes | Outgoing], patience: float) -> None:
@@ -22,14 +20,15 @@ async def send_all(source: Source, messages: Sequence[bytes | Outgoing], patienc
     also the errors of the source.
     """
     upto = source.next_sequence + len(messages)
-    deadline = time.monotonic() + patience
-    while source.next_sequence < upto:
-        left = messages[len(messages) - (upto - source.next_sequence) :]
+    while (before := source.next_sequence) < upto:
+
+        def is_stuck(error: BaseException, before: int = before) -> bool:
+            return lacks_quorum(error) and source.next_sequence == before
+
+        left = messages[len(messages) - (upto - before) :]
+        sending = retrying(REPEAT, patience=patience, again=is_stuck)
         try:
-            await source.send_many(left)
+            await sending(source.send_many, left)
         except NotRegistered:
-            if source.next_sequence > upto - len(left):
-                deadline = time.monotonic() + patience
-            elif time.monotonic() > deadline:
+            if source.next_sequence == before:
                 raise
-            await asyncio.sleep(_RETRY_SECONDS)

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import CancelledError
 
 from quorate.protocol.errors import UNKNOWN_SIZE, InvalidArgument, MessageTooLarge
-from quorate.protocol.limits import MESSAGE_BYTES_MAX
+from quorate.protocol.limits import MESSAGE_BYTES_USUAL
 
 _READ_BYTES = 256 * 1024
 _LENGTH_BYTES = 4
@@ -52,8 +52,8 @@ class Splitter:
         return [rest] if rest else []
 
     def _lines(self, piece: bytes) -> Iterator[bytes]:
-        if len(self._rest) > MESSAGE_BYTES_MAX:
-            raise MessageTooLarge(UNKNOWN_SIZE, MESSAGE_BYTES_MAX)  # its end is not read
+        if len(self._rest) > MESSAGE_BYTES_USUAL:
+            raise MessageTooLarge(UNKNOWN_SIZE, MESSAGE_BYTES_USUAL)  # its end is not read
         *whole, self._rest = (self._rest + piece).split(b"\n")
         return iter(whole)
 
@@ -62,10 +62,10 @@ class Splitter:
         at = 0
         while len(content) - at >= _LENGTH_BYTES:
             length = int.from_bytes(content[at : at + _LENGTH_BYTES], "big")
-            if length > MESSAGE_BYTES_MAX:
+            if length > MESSAGE_BYTES_USUAL:
                 raise InvalidArgument(
                     "input",
-                    f"announces a message of {length:,} bytes, more than {MESSAGE_BYTES_MAX:,}; "
+                    f"announces a message of {length:,} bytes, more than {MESSAGE_BYTES_USUAL:,}; "
                     "each message must follow its length as four bytes, big-endian",
                 )
             end = at + _LENGTH_BYTES + length

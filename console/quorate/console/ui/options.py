@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from quorate.console.ui.help import FORMAT, GROUPS, WAITING
 from quorate.console.ui.output import Output
+from quorate.protocol.errors import InvalidArgument
 
 Stores = Annotated[
     str | None,
@@ -21,6 +24,7 @@ Groups = Annotated[
     typer.Option(
         "--group",
         metavar="NAME[/RULE]=HOST:PORT,…[+BACKUPS]",
+        rich_help_panel=GROUPS,
         help="A group of stores with its rule (quorum, all-active, all) and its backups; may be "
         "given several times.  [the configuration file's groups]",
     ),
@@ -28,16 +32,27 @@ Groups = Annotated[
 Intergroup = Annotated[
     str | None,
     typer.Option(
-        "--intergroup", help="The rule over the groups: any, majority, all-active, all.  [any]"
+        "--intergroup",
+        rich_help_panel=GROUPS,
+        help="The rule over the groups: any, majority, all-active, all.  [any]",
     ),
 ]
 OutputFormat = Annotated[
     Output | None,
-    typer.Option("--output", "-o", help="Format of the output.  [QUORATE_OUTPUT, or table]"),
+    typer.Option(
+        "--output",
+        "-o",
+        rich_help_panel=FORMAT,
+        help="Format of the output.  [QUORATE_OUTPUT, or table]",
+    ),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", help="Seconds to wait for stores.  [QUORATE_TIMEOUT, or 30]"),
+    typer.Option(
+        "--timeout",
+        rich_help_panel=WAITING,
+        help="Seconds to wait for stores.  [QUORATE_TIMEOUT, or 30]",
+    ),
 ]
 SessionId = Annotated[
     str | None,
@@ -45,3 +60,25 @@ SessionId = Annotated[
         "--session-id", metavar="ID", help="The session ID, decimal or hexadecimal (0x…).  [random]"
     ),
 ]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="NAME", help="Only this topic; may be given several times."),
+]
+TopicsPattern = Annotated[
+    str | None,
+    typer.Option("--topics-pattern", metavar="REGEX", help="Only topics that match as a whole."),
+]
+
+
+def pattern_for(topics: Sequence[str], pattern: str | None) -> str:
+    """Return the pattern that selects these topics; empty: all. Raises InvalidArgument."""
+    from quorate.protocol.patterns import pattern_of, topic_pattern
+
+    if topics and pattern is not None:
+        raise InvalidArgument("--topics-pattern", "is given together with --topic; give one")
+    if pattern is None:
+        return pattern_of(topics)
+    try:
+        return topic_pattern(pattern).text
+    except InvalidArgument as error:
+        raise InvalidArgument("--topics-pattern", error.detail) from None

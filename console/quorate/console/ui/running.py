@@ -20,7 +20,15 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     Raises typer.Exit with 128 + the signal's number if main lets the cancellation pass.
     """
-    return asyncio.run(_supervised(main))
+    results: list[T] = []
+
+    async def keep() -> None:
+        results.append(await _supervised(main))
+
+    # Not the task's own result: `asyncio.run` would write that out in full, to put the handler of
+    # SIGINT back. A long answer takes seconds.
+    asyncio.run(keep())
+    return results[0]
 
 
 async def _supervised(main: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -141,7 +141,7 @@ def resolve(
         raise InvalidArgument(
             "stores",
             "none given; name them with --stores host:port,…, in QUORATE_STORES, or as stores = "
-            f"[…] in {_file(environment)}. `quorate dev` runs three stores here",
+            f"[…] in {_file(environment)}. `quorate dev` starts three on this machine",
         )
     return GroupSettings(
         chosen["layout"],

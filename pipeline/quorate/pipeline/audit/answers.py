@@ -33,6 +33,7 @@ from quorate.protocol.wire import (
     source_from_wire,
 )
 from quorate.transport.failures import error_from_blocking_call
+from quorate.transport.status import status_of, status_request
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -77,12 +78,13 @@ def ask(addresses: Sequence[str], selects: Callable[[str], bool]) -> Answers:
         else StoreFacts(names[address], address, limbo=status[address].limbo_reason)
         for address in addresses
     )
+    by_name = {address: _by_name(status[address]) for address in held}
     found = {name for of_store in held.values() for name in of_store if selects(name.topic)}
     sources = tuple(
         _source(
             name,
             stores,
-            {names[at]: _status_of(status[at], name) for at in held},
+            {names[at]: _status_of(status[at], by_name[at].get(name)) for at in held},
             {names[at]: of_store[name] for at, of_store in held.items() if name in of_store},
         )
         for name in sorted(found)
@@ -93,16 +95,15 @@ def ask(addresses: Sequence[str], selects: Callable[[str], bool]) -> Answers:
 def _statuses(
     addresses: Sequence[str],
 ) -> tuple[dict[str, store_v1.StatusResponse], dict[str, QuorateError]]:
-    request = store_v1.StatusRequest(protocol_version=PROTOCOL_VERSION)
     calls = {
-        address: StoreStub(channel_to(address)).Status.future(request, timeout=ANSWER_SECONDS_MAX)
+        address: StoreStub(channel_to(address)).Status(status_request(), timeout=ANSWER_SECONDS_MAX)
         for address in addresses
     }
     answered: dict[str, store_v1.StatusResponse] = {}
     silent: dict[str, QuorateError] = {}
     for address, call in calls.items():
         try:
-            answered[address] = call.result()
+            answered[address] = status_of(call)
         except grpc.RpcError as error:
             silent[address] = error_from_blocking_call(address, error)
     return answered, silent
@@ -129,14 +130,17 @@ def _check_distinct(names: Mapping[str, str], incarnations: Mapping[str, bytes])
             seen[value] = address
 
 
+def _by_name(status: store_v1.StatusResponse) -> dict[SourceName, store_v1.SourceStatus]:
+    return {source_from_wire(source.information.source): source for source in status.sources}
+
+
 def _status_of(
-    status: store_v1.StatusResponse, name: SourceName
+    status: store_v1.StatusResponse, source: store_v1.SourceStatus | None
 ) -> tuple[store_v1.SourceStatus, str]:
     """Return a store's status of a source, and the reason if the store is in limbo for it."""
-    for source in status.sources:
-        if source_from_wire(source.information.source) == name:
-            return source, source.limbo_reason or status.limbo_reason
-    return store_v1.SourceStatus(stable_upto=-1), status.limbo_reason
+    if source is None:
+        return store_v1.SourceStatus(stable_upto=-1), status.limbo_reason
+    return source, source.limbo_reason or status.limbo_reason
 
 
 def _source(

@@ -11,7 +11,6 @@ import contextlib
 import importlib
 import json
 import os
-import re
 import sys
 import uuid
 import warnings
@@ -32,6 +31,7 @@ from quorate.protocol.exit_codes import DONE, FAILED, INTERRUPTED
 from quorate.protocol.identity import check_topic
 from quorate.protocol.layout import Layout
 from quorate.protocol.layout_text import parse_group
+from quorate.protocol.patterns import pattern_of, topic_pattern
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,11 +68,9 @@ def selection(topics: Sequence[str], pattern: str | None) -> Callable[[str], boo
         raise InvalidArgument("--topics-pattern", "is given together with --topic; give one")
     if pattern is not None:
         try:
-            compiled = re.compile(pattern)
-        except re.error as error:
-            detail = f"{pattern!r} is not a regular expression: {error}"
-            raise InvalidArgument("--topics-pattern", detail) from None
-        return lambda topic: compiled.fullmatch(topic) is not None
+            return topic_pattern(pattern).matches
+        except InvalidArgument as error:
+            raise InvalidArgument("--topics-pattern", error.detail) from None
     try:
         wanted = frozenset(map(check_topic, topics))
     except InvalidArgument as error:
@@ -422,7 +420,7 @@ def read_table_options(
         ArchiveDirectory(archive)
     if any("," in topic for topic in topics):
         # In the list of the option, a topic with a comma would be two.
-        topics, topics_pattern = (), "|".join(map(re.escape, topics))
+        topics, topics_pattern = (), pattern_of(topics)
     given = {
         "stores": ",".join(stores),
         "topics": ",".join(topics),

@@ -34,8 +34,11 @@ def interruptible(remains: str) -> Iterator[None]:
         yield
         return
     received: list[int] = []
+    owner = os.getpid()
 
     def stop(number: int, _: FrameType | None) -> None:
+        if os.getpid() != owner:
+            return  # A child that is about to become another program, as Java, is not the job.
         if received:
             os._exit(128 + number)
         received.append(number)

@@ -6,7 +6,6 @@ started again goes on there. When a message is due is not decided here.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import traceback
 from collections.abc import Callable
@@ -18,12 +17,12 @@ from quorate.pipeline.jobs.replay import (
     Replayed,
 )
 from quorate.pipeline.write.resuming import session_id
-from quorate.pipeline.write.writing import LoopThread
+from quorate.pipeline.write.writing import LoopThread, commit_patiently
 from quorate.protocol.attributes import encode_attributes
-from quorate.protocol.errors import InvalidArgument, MessageTooLarge, NotRegistered
+from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.identity import SourceName, check_topic
 from quorate.protocol.layout import Layout
-from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, MESSAGE_BYTES_MAX
+from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, MESSAGE_BYTES_USUAL
 from quorate.source import Source
 from quorate.source.protocol.outgoing import Ready
 
@@ -34,7 +33,6 @@ NAME_BYTES_MAX = 256
 TIMEOUT_SECONDS = 60.0
 
 _FORMAT = 1
-_RETRY_SECONDS = 0.1
 _PLACES_SHOWN = 4
 """Number of innermost places of a traceback that an error shows."""
 
@@ -189,8 +187,8 @@ class _Target:
     def fits(self, payload: bytes, attributes: bytes) -> bool:
         """Return whether the batch has room for a message. Raises MessageTooLarge."""
         size = len(payload) + len(attributes)
-        if size > MESSAGE_BYTES_MAX:
-            raise MessageTooLarge(size, MESSAGE_BYTES_MAX)
+        if size > MESSAGE_BYTES_USUAL:
+            raise MessageTooLarge(size, MESSAGE_BYTES_USUAL)
         return not self._waiting or (
             len(self._waiting) < BATCH_MESSAGES_MAX and self._bytes + size <= BATCH_BYTES_TARGET
         )
@@ -211,16 +209,7 @@ class _Target:
             [attributes for _, attributes in self._waiting],
         )
         marker = _encoded(self._name, position)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
-        while True:
-            try:
-                await self.source.commit_checked(ready, marker)
-                break
-            except NotRegistered:
-                if loop.time() > deadline:
-                    raise
-                await asyncio.sleep(_RETRY_SECONDS)
+        await commit_patiently(self.source, ready, marker, timeout)
         self._position, self._waiting, self._bytes = position, [], 0
 
 

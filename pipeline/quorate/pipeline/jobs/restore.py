@@ -28,6 +28,7 @@ from quorate.pipeline.jobs.refill import (
 )
 from quorate.pipeline.options import parse_source
 from quorate.pipeline.stores.client import Stores
+from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import OtherHistory, QuorateError
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout
@@ -43,12 +44,12 @@ from quorate.protocol.wire import (
     policy_to_wire,
     source_to_wire,
 )
+from quorate.transport.delays import retrying_blocking
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
 PATIENCE_SECONDS = 30.0
 """Seconds for which a store that is not ready is asked again. A new group is founded in less."""
-_PAUSE_SECONDS = 0.5
 UNSEEN_EPOCHS = 1000
 """Epochs that a source may have begun since it was archived, at stores that are all lost."""
 PART_BYTES = 256 * 1024 * 1024
@@ -274,17 +275,13 @@ class _Restoring:
             restored = report.sources[source][store.name]
             if restored.failure is not None:
                 continue
-            while True:
-                try:
-                    answered = ask(store.address, request)
-                except QuorateError as error:
-                    if error.retryable and time.monotonic() < give_up_at:
-                        time.sleep(_PAUSE_SECONDS)
-                        continue
-                    restored.failure = error
-                else:
-                    _note(restored, answered, request)
-                break
+            patience = max(0.0, give_up_at - time.monotonic())
+            try:
+                answered = retrying_blocking(REPEAT, patience=patience)(ask, store.address, request)
+            except QuorateError as error:
+                restored.failure = error
+            else:
+                _note(restored, answered, request)
 
     def _fill(
         self,

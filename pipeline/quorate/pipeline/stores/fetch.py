@@ -11,7 +11,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from quorate.pipeline.errors import MessagesGone
-from quorate.protocol.answers import Answer, AnswerReading, Corrupt, Piece, fetch_request
+from quorate.protocol.answers import AnswerReading, Corrupt, JoinedAnswer, Piece, fetch_request
+from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import (
     BrokenAnswer,
     MissingMessages,
@@ -24,6 +25,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
+from quorate.transport.delays import delay
 from quorate.transport.fetch import BlockingCall, BlockingFetchCall
 from quorate.v1 import messages_pb2 as v1
 
@@ -33,8 +35,6 @@ PATIENCE_SECONDS = 10.0
 """How long the stores are asked again while none can be reached, or none can say."""
 TROUBLE_SECONDS = 30.0
 """How long a store that could not be reached, or hung, is the last one to be asked."""
-_PAUSE_SECONDS = 0.1
-_PAUSE_SECONDS_MAX = 1.0
 Fetch = Callable[[str, v1.FetchRequest], BlockingCall]
 """Calls Fetch of the store at that address."""
 
@@ -85,7 +85,7 @@ def fetch(
     said = _Said()
     now = time.monotonic()
     addresses = sorted(addresses, key=lambda each: _troubled.get(each, now) > now)
-    give_up_at, pause, silent = 0.0, _PAUSE_SECONDS, 0
+    give_up_at, rounds, silent = 0.0, 0, 0
     while True:
         address = addresses[0]
         addresses = [*addresses[1:], address]
@@ -105,7 +105,7 @@ def fetch(
             # All other stores answered about another number.
             said = _only(said, address)
             silent = 1
-            give_up_at, pause = 0.0, _PAUSE_SECONDS
+            give_up_at, rounds = 0.0, 0
             continue
         silent += 1
         if silent < len(addresses):
@@ -117,8 +117,8 @@ def fetch(
         give_up_at = give_up_at or now + PATIENCE_SECONDS
         if now >= give_up_at:
             raise MissingMessages(str(source), first, last, _told(said.cannot_say))
-        time.sleep(pause)
-        pause, silent = min(2 * pause, _PAUSE_SECONDS_MAX), 0
+        rounds, silent = rounds + 1, 0
+        time.sleep(delay(REPEAT, rounds))
         said.clear()
 
 
@@ -142,7 +142,7 @@ def answers_of(
 
 
 def _pieces(
-    answers: Iterable[Answer],
+    answers: Iterable[JoinedAnswer],
     address: str,
     source: SourceName,
     lineage: Lineage,

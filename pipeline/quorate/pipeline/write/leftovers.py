@@ -6,7 +6,6 @@ that died may have left rows that become stable later.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import grpc
@@ -16,18 +15,18 @@ from quorate.pipeline.stores.client import (
     channel_to,
 )
 from quorate.protocol.answers import AnswerReading, Corrupt, Piece, fetch_request
+from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import BrokenAnswer, NoQuorum, QuorateError, joined
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_from_wire
+from quorate.transport.delays import retrying_blocking
 from quorate.transport.failures import error_from_blocking_call
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.store_pb2 import InventoryRequest, InventoryResponse
 from quorate.v1.store_pb2_grpc import StoreStub
-
-_RETRY_SECONDS = 0.2
 
 
 def newest_markers(
@@ -38,8 +37,8 @@ def newest_markers(
     Asks until the stores that answered are a blocking set, so that they have every message that may
     be stable. Raises NoQuorum if they are not after `timeout` seconds.
     """
-    deadline = time.monotonic() + timeout
-    while True:
+
+    def ask_all() -> dict[SourceName, list[bytes]]:
         found: dict[SourceName, dict[int, bytes]] = {}
         silent: dict[str, QuorateError] = {}
         for store in layout.stores:
@@ -55,14 +54,14 @@ def newest_markers(
         answered = {store.name for store in layout.stores} - set(silent)
         if layout.policy.blocks(answered & layout.policy.stores):
             return {source: list(markers.values()) for source, markers in found.items()}
-        if time.monotonic() > deadline:
-            raise NoQuorum(
-                "committing a batch",
-                ", ".join(sorted(answered)),
-                ", ".join(sorted(silent)),
-                joined(silent.values()),
-            )
-        time.sleep(_RETRY_SECONDS)
+        raise NoQuorum(
+            "committing a batch",
+            ", ".join(sorted(answered)),
+            ", ".join(sorted(silent)),
+            joined(silent.values()),
+        )
+
+    return retrying_blocking(REPEAT, patience=timeout)(ask_all)
 
 
 def _highs(address: str, wanted: Callable[[SourceName], bool]) -> Iterator[tuple[SourceName, int]]:

@@ -15,7 +15,7 @@ from quorate.pipeline.write.resuming import Rows
 from quorate.protocol.attributes import encode_attributes
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.identity import check_topic
-from quorate.protocol.limits import MESSAGE_BYTES_MAX
+from quorate.protocol.limits import MESSAGE_BYTES_USUAL
 
 _TYPES = {
     "topic": ("string",),
@@ -101,8 +101,8 @@ def _rows(batch: pa.RecordBatch) -> Rows:
         )
     rows = Rows(payloads.to_pylist(), _attributes(batch))
     largest = max(rows.sizes())
-    if largest > MESSAGE_BYTES_MAX:
-        raise MessageTooLarge(largest, MESSAGE_BYTES_MAX)
+    if largest > MESSAGE_BYTES_USUAL:
+        raise MessageTooLarge(largest, MESSAGE_BYTES_USUAL)
     return rows
 
 

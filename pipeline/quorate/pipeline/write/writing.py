@@ -25,10 +25,13 @@ from quorate.pipeline.write.resuming import (
     WriteProgress,
     session_id,
 )
-from quorate.protocol.errors import Fenced, InvalidArgument, NotRegistered, QuorateError
+from quorate.protocol.delays import REPEAT
+from quorate.protocol.errors import Fenced, InvalidArgument, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.source import Source, SourceOptions
 from quorate.source.protocol.outgoing import Ready
+from quorate.source.source import commit_ready, receipt_of
+from quorate.transport.delays import lacks_quorum, retrying
 
 T = TypeVar("T")
 
@@ -40,7 +43,6 @@ WAITING_BYTES_MAX = 32 * 1024 * 1024
 
 _FLIGHT_BYTES = 8 * 1024 * 1024
 _RETENTION_BYTES = 8 * 1024 * 1024
-_RETRY_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,18 +253,10 @@ class _Topic:
         assert self._source is not None
         marker = commit.marker.encoded()
         ready = Ready(commit.rows.payloads, commit.rows.attributes)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._options.timeout
-        while True:
-            try:
-                await self._source.commit_checked(ready, marker)
-                return
-            except NotRegistered:
-                if loop.time() > deadline:
-                    raise
-                await asyncio.sleep(_RETRY_SECONDS)
-            except Fenced as error:
-                raise self._superseded() from error
+        try:
+            await commit_patiently(self._source, ready, marker, self._options.timeout)
+        except Fenced as error:
+            raise self._superseded() from error
 
     async def written(self) -> Written:
         """Return what is written of this topic, once it is stable."""
@@ -274,7 +268,7 @@ class _Topic:
         loop = asyncio.get_running_loop()
         try:
             await source.wait_stable(last, self._options.timeout)
-            receipt = await source.receipt(last, loop.time())
+            receipt = await receipt_of(source, last, loop.time())
         except Fenced as error:
             raise self._superseded() from error
         return Written(self._name, progress.rows, progress.found, last, receipt.stores)
@@ -289,3 +283,12 @@ class _Topic:
 
     def _superseded(self) -> AttemptSuperseded:
         return AttemptSuperseded(str(self._name), self._attempt.partition, self._attempt.number)
+
+
+async def commit_patiently(source: Source, messages: Ready, marker: bytes, patience: float) -> None:
+    """Commit messages that were checked already, also while too few stores take the stream.
+
+    patience: seconds of that, after which NotRegistered is raised.
+    """
+    committing = retrying(REPEAT, patience=patience, again=lacks_quorum)
+    await committing(commit_ready, source, messages, marker)

@@ -5,13 +5,15 @@
     ├── registration   NotRegistered, NoQuorum, InLimbo, SourceActive, ReceiverActive,
     │                  RegIdInUse, Fenced, Deregistered, SourceDeleted, PolicyNotInForce,
     │                  NeverStable, UnknownTopic, TopicRefused
-    ├── stream         ContentConflict, OutOfOrder, MissingMessages, NotYetStable,
-    │                  CorruptBatch, OtherLineage, NotLost
+    ├── sending        NotYetStable, SendTimedOut, NotKept, PublishStoreInUse,
+    │                  PublishStoreDamaged
+    ├── stream         ContentConflict, OutOfOrder, MissingMessages, CorruptBatch,
+    │                  OtherLineage, NotLost
     ├── storage        StorageFailed, StorageUnreadable, DataDirectoryInUse,
     │                  DataDirectoryOfAnother, DataDirectoryUsed, DataDirectoryNewer,
     │                  DataDirectoryOlder, DataDirectoryCorrupt
     ├── configuration  ConfigurationInvalid, NotFounded, StoreNotReady
-    ├── calls          InvalidArgument, MessageTooLarge, Closed
+    ├── calls          InvalidArgument, InvalidFilter, MessageTooLarge, Closed, WaitsForItself
     └── restore        OtherHistory, BeingDeleted, RestoreRefused
 
 The errors of Spark, of archives and of the pipeline's jobs are in quorate.pipeline.errors.
@@ -30,7 +32,9 @@ from quorate.protocol.errors.base import joined as joined
 from quorate.protocol.errors.calls import UNKNOWN_SIZE as UNKNOWN_SIZE
 from quorate.protocol.errors.calls import Closed as Closed
 from quorate.protocol.errors.calls import InvalidArgument as InvalidArgument
+from quorate.protocol.errors.calls import InvalidFilter as InvalidFilter
 from quorate.protocol.errors.calls import MessageTooLarge as MessageTooLarge
+from quorate.protocol.errors.calls import WaitsForItself as WaitsForItself
 from quorate.protocol.errors.configuration import ConfigurationInvalid as ConfigurationInvalid
 from quorate.protocol.errors.configuration import NotFounded as NotFounded
 from quorate.protocol.errors.configuration import StoreNotReady as StoreNotReady
@@ -41,6 +45,7 @@ from quorate.protocol.errors.peers import Unreachable as Unreachable
 from quorate.protocol.errors.peers import VersionMismatch as VersionMismatch
 from quorate.protocol.errors.registration import DELETED_HERE as DELETED_HERE
 from quorate.protocol.errors.registration import FORMER_DIRECTORY as FORMER_DIRECTORY
+from quorate.protocol.errors.registration import STREAM_IS_OPEN as STREAM_IS_OPEN
 from quorate.protocol.errors.registration import Deregistered as Deregistered
 from quorate.protocol.errors.registration import Fenced as Fenced
 from quorate.protocol.errors.registration import InLimbo as InLimbo
@@ -57,6 +62,11 @@ from quorate.protocol.errors.registration import UnknownTopic as UnknownTopic
 from quorate.protocol.errors.restore import BeingDeleted as BeingDeleted
 from quorate.protocol.errors.restore import OtherHistory as OtherHistory
 from quorate.protocol.errors.restore import RestoreRefused as RestoreRefused
+from quorate.protocol.errors.sending import NotKept as NotKept
+from quorate.protocol.errors.sending import NotYetStable as NotYetStable
+from quorate.protocol.errors.sending import PublishStoreDamaged as PublishStoreDamaged
+from quorate.protocol.errors.sending import PublishStoreInUse as PublishStoreInUse
+from quorate.protocol.errors.sending import SendTimedOut as SendTimedOut
 from quorate.protocol.errors.storage import DataDirectoryCorrupt as DataDirectoryCorrupt
 from quorate.protocol.errors.storage import DataDirectoryInUse as DataDirectoryInUse
 from quorate.protocol.errors.storage import DataDirectoryNewer as DataDirectoryNewer
@@ -69,6 +79,5 @@ from quorate.protocol.errors.stream import ContentConflict as ContentConflict
 from quorate.protocol.errors.stream import CorruptBatch as CorruptBatch
 from quorate.protocol.errors.stream import MissingMessages as MissingMessages
 from quorate.protocol.errors.stream import NotLost as NotLost
-from quorate.protocol.errors.stream import NotYetStable as NotYetStable
 from quorate.protocol.errors.stream import OtherLineage as OtherLineage
 from quorate.protocol.errors.stream import OutOfOrder as OutOfOrder

@@ -24,13 +24,31 @@ class InvalidArgument(QuorateError):
 
 
 @dataclass(eq=False)
+class InvalidFilter(QuorateError):
+    """A filter that does not parse, or that asks for what filters do not have."""
+
+    position: int
+    """Characters before the place of the mistake."""
+    detail: str
+    exit_code = USAGE
+
+    def describe(self) -> str:
+        return (
+            f"The filter is not valid after {self.position} characters: {self.detail}. Correct the "
+            "filter there."
+        )
+
+
+@dataclass(eq=False)
 class MessageTooLarge(QuorateError):
-    """A message above the limit (see quorate.protocol.limits)."""
+    """A message above the limit of a source or of a store."""
 
     size: int
     """Bytes, or UNKNOWN_SIZE."""
     limit: int
     """Bytes."""
+    setting: str = "SourceOptions.message_bytes_max"
+    """The setting that has the limit, and whose it is."""
 
     def describe(self) -> str:
         is_too_large = (
@@ -39,8 +57,8 @@ class MessageTooLarge(QuorateError):
             else f"has more bytes than the limit of {self.limit:,}"
         )
         return (
-            f"The message {is_too_large}. It was not accepted. Split it, or send a reference to "
-            "the place where the data is."
+            f"The message {is_too_large} ({self.setting}). It was not accepted. Raise the limit, "
+            "split the message, or send a reference to the place where the data is."
         )
 
 
@@ -52,3 +70,18 @@ class Closed(QuorateError):
 
     def describe(self) -> str:
         return f"{self.what} is closed. Open a new one."
+
+
+@dataclass(eq=False)
+class WaitsForItself(QuorateError):
+    """A blocking call on the background thread, which it would wait for."""
+
+    call: str
+    exit_code = USAGE
+
+    def describe(self) -> str:
+        return (
+            f"{self.call} was made on Quorate's background thread, as in on_event. It would wait "
+            "for that thread for ever, so nothing was done. Leave the call to a thread of the "
+            "application, for example through a queue."
+        )

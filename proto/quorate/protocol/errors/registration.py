@@ -19,6 +19,9 @@ FORMER_DIRECTORY = (
 The store that answers may not know that its directory was replaced.
 """
 
+STREAM_IS_OPEN = -1
+"""The time until an identity is free, of an instance that sends to the store just now."""
+
 _RUN_ALL_STORES = "Start all stores, with an empty one in place of a store that is gone for good."
 
 
@@ -81,9 +84,8 @@ class NoQuorum(QuorateError):
             steps.append(
                 "A store in limbo does not know what it lacks: `quorate status` gives the reason, "
                 "and the stores that it waits for. Its peers fill it when these are back. If no "
-                "store has the messages any more, use `quorate repair --accept-loss`. If a store "
-                "waits for one that is gone for good, or cannot be spared, use `quorate repair "
-                "--leave-limbo`."
+                "store has the messages any more, use `quorate loss accept`. If a store waits for "
+                "one that is gone for good, or cannot be spared, use `quorate store readmit`."
             )
         return " ".join(steps) or "`quorate status` shows the state of the stores."
 
@@ -117,20 +119,43 @@ class InLimbo(QuorateError):
         )
 
 
+def _alive(free_in: float | None) -> str:
+    if free_in is None:
+        return "another process uses this topic and session ID now"
+    return (
+        "another process used this identity less than its activity timeout ago, which ends in "
+        f"{free_in:.1f} s if that process stays silent"
+    )
+
+
+def _try_again(free_in: float | None) -> str:
+    return "" if free_in is None else " Or try again after that time."
+
+
 @dataclass(eq=False)
 class SourceActive(QuorateError):
     """A registration under the identity of a source that is alive."""
 
     source: str
     store: str
+    free_in_ms: int = STREAM_IS_OPEN
+    """Milliseconds until the identity is free, if the other instance stays silent; STREAM_IS_OPEN:
+    that instance sends to the store."""
     retryable = True
+
+    @property
+    def free_in(self) -> float | None:
+        """Seconds until the identity is free, if the other instance stays silent.
+
+        None: that instance has its stream to the store open.
+        """
+        return None if self.free_in_ms == STREAM_IS_OPEN else self.free_in_ms / 1000
 
     def describe(self) -> str:
         return (
-            f"Store {self.store} has a living source {self.source}: another process uses this "
-            "topic and session ID, or used it less than its activity timeout ago. Stop that "
-            "process, or choose another session ID. To fence it, open with take_over=True, or "
-            "use `quorate send --take-over`."
+            f"Store {self.store} has a living source {self.source}: {_alive(self.free_in)}. "
+            f"Stop that process, or choose another session ID.{_try_again(self.free_in)} To fence "
+            "it, open with take_over=True, or use `quorate send --take-over`."
         )
 
 
@@ -140,13 +165,20 @@ class ReceiverActive(QuorateError):
 
     receiver: str
     store: str
+    free_in_ms: int = 0
+    """Milliseconds until the identity is free, if the other instance stays silent."""
     retryable = True
+
+    @property
+    def free_in(self) -> float:
+        """Seconds until the identity is free, if the other instance stays silent."""
+        return self.free_in_ms / 1000
 
     def describe(self) -> str:
         return (
-            f"Store {self.store} has a living {self.receiver}: another process uses this session "
-            "ID, or used it less than its activity timeout ago. Stop that process, or choose "
-            "another session ID. To fence it, open with take_over=True."
+            f"Store {self.store} has a living {self.receiver}: {_alive(self.free_in)}. "
+            f"Stop that process, or choose another session ID.{_try_again(self.free_in)} To fence "
+            "it, open with take_over=True."
         )
 
 
@@ -221,6 +253,8 @@ class PolicyNotInForce(QuorateError):
     source: str
     in_force: str
     configured: str
+    unnamed: str = ""
+    """The stores of the policy in force, as text for previous_policies, if they have no names."""
     exit_code = CONFIGURATION
 
     def describe(self) -> str:
@@ -228,7 +262,17 @@ class PolicyNotInForce(QuorateError):
             f"Source {self.source} is kept by {self.in_force}. This configuration names "
             f"{self.configured} instead, and does not name the former as previous. Nothing was "
             "changed. If this is an old configuration, use the one in force. To move the stream, "
-            "name the policy in force in previous_policies (in a file: [[previous]])."
+            f"name the policy in force in previous_policies (in a file: [[previous]]).{self._names}"
+        )
+
+    @property
+    def _names(self) -> str:
+        if not self.unnamed:
+            return ""
+        return (
+            " Stores without names are known by their addresses. If only an address has changed, "
+            f'open the source once with previous_policies=["{self.unnamed}"]. Give stores names '
+            "from the first day on (a=host:port): then a change of an address changes nothing."
         )
 
 

@@ -58,6 +58,6 @@ class RestoreRefused(QuorateError):
             "It does not know which history is in force, so it takes none from an archive. If "
             "other stores of its group have the stream, they fill it by themselves: `quorate "
             "status` names the stores that it waits for. If all of them lost it, found the group "
-            "anew (`quorate store init --new`), or use `quorate repair --leave-limbo`. Restore "
+            "anew (`quorate store init --new`), or use `quorate store readmit`. Restore "
             "after that."
         )

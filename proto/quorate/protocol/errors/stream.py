@@ -1,11 +1,10 @@
-"""Errors of a stream: batches that conflict, are corrupt or out of order, missing or unstable."""
+"""Errors of a stream: batches that conflict, are corrupt or out of order, or missing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quorate.protocol.errors.base import Outcome, QuorateError
-from quorate.protocol.exit_codes import OUTCOME_UNKNOWN
+from quorate.protocol.errors.base import QuorateError
 
 
 @dataclass(eq=False)
@@ -57,26 +56,7 @@ class MissingMessages(QuorateError):
             f"{self.source} cannot go on: [{self.first}, {self.last}] may have been stable, and "
             "no store that answered has it. These stores might have it: "
             f"{self.might_have or 'no known store'}. Start one of them again. If they are gone "
-            "for good, use `quorate repair --accept-loss`."
-        )
-
-
-@dataclass(eq=False)
-class NotYetStable(QuorateError):
-    """Messages that were sent, and that too few stores have acknowledged in time."""
-
-    source: str
-    first: int
-    last: int
-    detail: str
-    outcome = Outcome.UNKNOWN
-    exit_code = OUTCOME_UNKNOWN
-
-    def describe(self) -> str:
-        return (
-            f"[{self.first}, {self.last}] of {self.source} were sent but are not known to be "
-            f"stable ({self.detail}). They may or may not survive. Check the stores, or open "
-            "the source again with the same publish store, which sends them again."
+            "for good, use `quorate loss accept`."
         )
 
 

@@ -20,8 +20,9 @@ from quorate.receiver.io.source_session import (
     Session,
     pause,
 )
-from quorate.receiver.options import Delivery
+from quorate.receiver.options import ConfirmDelivery, Delivery
 from quorate.receiver.protocol import live_stream
+from quorate.transport.delays import shortened
 from quorate.transport.failures import errors_of
 from quorate.v1 import source_pb2 as source_v1
 
@@ -44,7 +45,7 @@ async def follow(session: Session) -> None:
         stream.tell()
         session.wake()
         if seconds is not None:
-            await pause(session.directory_changed, seconds)
+            await pause(session.directory_changed, shortened(session.options.delays, seconds))
 
 
 class _LiveStream:
@@ -123,7 +124,7 @@ class _LiveStream:
 
     def _tell(self, told: live_stream.Event) -> None:
         session = self._session
-        source, tell = session.source, session.events.tell
+        source, tell = session.source, session.events.add
         match told:
             case live_stream.Heard(record):
                 session.update(record)
@@ -140,7 +141,8 @@ class _LiveStream:
 
     def _confirm(self, *, asked: bool) -> None:
         session, options = self._session, self._session.options
-        if options.allow_confirmed_delivery and (asked or options.confirm_delivery):
+        wanted = ConfirmDelivery(options.confirm_delivery)
+        if wanted is ConfirmDelivery.ALWAYS or (asked and wanted is ConfirmDelivery.IF_ASKED):
             confirming = Confirming(session, self._address)
             session.confirm = confirming.tell
             self._confirming = asyncio.create_task(confirming.run())

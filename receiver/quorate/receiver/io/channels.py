@@ -1,4 +1,4 @@
-"""The connections: one channel for each address, shared by all calls of a receiver to it.
+"""The peers of a receiver by address, over the connections that the receiver shares with others.
 
 What the calls say is not known here.
 """
@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import grpc.aio
-
-from quorate.transport.channels import open_channel
-from quorate.v1.source_pb2_grpc import SourceStub
-from quorate.v1.store_pb2_grpc import StoreStub
+from quorate.transport.connections import Connection, Connections
 
 CALL_SECONDS = 3.0
 """The time, in seconds, that a call with one answer may take."""
@@ -20,24 +16,30 @@ CALL_SECONDS = 3.0
 class Peers:
     """The stores and sources with which a receiver speaks."""
 
-    def __init__(self) -> None:
-        self._channels: dict[str, grpc.aio.Channel] = {}
+    def __init__(self, connections: Connections | None = None) -> None:
+        """connections: those of the client; None: the receiver has its own."""
+        self._connections = connections or Connections()
+        self._are_own = connections is None
+        self._by_address: dict[str, Connection] = {}
 
     def store(self, address: str) -> Any:
         """Return the stub of the store at this address."""
-        return StoreStub(self._channel(address))
+        return self._at(address).store
 
     def source(self, address: str) -> Any:
         """Return the stub of the source at this address."""
-        return SourceStub(self._channel(address))
+        return self._at(address).source
 
     async def close(self) -> None:
-        channels, self._channels = self._channels, {}
-        for channel in channels.values():
-            await channel.close()
+        """Give all connections back. Close them if they are the receiver's own."""
+        connected, self._by_address = self._by_address, {}
+        for connection in connected.values():
+            connection.release()
+        if self._are_own:
+            await self._connections.close()
 
-    def _channel(self, address: str) -> grpc.aio.Channel:
-        channel = self._channels.get(address)
-        if channel is None:
-            channel = self._channels[address] = open_channel(address)
-        return channel
+    def _at(self, address: str) -> Connection:
+        connection = self._by_address.get(address)
+        if connection is None:
+            connection = self._by_address[address] = self._connections.connect(address)
+        return connection

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import (
     FORMER_DIRECTORY,
     Fenced,
@@ -25,7 +26,7 @@ from quorate.protocol.wire import source_to_wire
 from quorate.receiver.events import DeregistrationComplete, DeregistrationSucceeded, Event
 from quorate.receiver.io.channels import Peers
 from quorate.receiver.protocol.deregistration import Ending
-from quorate.transport.deregister import RETRY_SECONDS, deregister_at
+from quorate.transport.deregister import deregister_at
 from quorate.v1 import store_pb2 as store_v1
 
 
@@ -92,7 +93,7 @@ class Deregistration:
                     name, answer = telling.pop(task), task.result()
                     if answer is not None:
                         for each in self._take(registered, ending, name, answer):
-                            tell(each, RETRY_SECONDS)
+                            tell(each, REPEAT.first)
         finally:
             for task in telling:
                 task.cancel()

@@ -76,7 +76,7 @@ async def _hear_stable_of(session: Session, request: Request) -> None:
         call.close()
 
 
-def _call(session: Session, request: Request) -> FetchCall:
+def _call(session: Session, request: Request) -> FetchCall[answers.Answer]:
     address = session.address_of(request.peer)
     peers = session.peers
     stub = peers.source(address) if request.peer == SOURCE else peers.store(address)

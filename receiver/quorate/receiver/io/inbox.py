@@ -38,7 +38,9 @@ class Inbox:
         return self._error
 
     def put(self, batch: DeliveredBatch) -> None:
-        """Add a batch, also past the bound."""
+        """Add a batch, also past the bound. A closed inbox drops it."""
+        if self._closed:
+            return
         self._batches.append(batch)
         self._bytes += batch.size
         self._filled.set()

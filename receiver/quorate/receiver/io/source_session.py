@@ -13,12 +13,14 @@ import uuid
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from quorate.protocol.delays import REGISTER
 from quorate.protocol.errors import QuorateError, StoreStopping, Unreachable
 from quorate.protocol.limits import FRAME_BYTES_MAX
 from quorate.protocol.ranges import Range
 from quorate.receiver import events as event
 from quorate.receiver.io.channels import Peers
 from quorate.receiver.io.inbox import Inbox
+from quorate.receiver.io.locate import locate
 from quorate.receiver.io.register import Registrar
 from quorate.receiver.message import DeliveredBatch
 from quorate.receiver.options import Delivery, ReceiverOptions
@@ -33,23 +35,25 @@ from quorate.receiver.protocol.fetch_plan import (
 )
 from quorate.receiver.protocol.live_stream import Following
 from quorate.receiver.protocol.start_position import (
-    Start,
+    StartPosition,
     StoreAnswer,
     decide_start,
+    has_position,
 )
 from quorate.receiver.protocol.stream import (
     Room,
     Stream,
 )
+from quorate.receiver.protocol.subscription import Subscription
+from quorate.receiver.start import Start, StartKind
 from quorate.transport.channels import SILENCE_SECONDS_MAX
+from quorate.transport.event_log import EventLog
 
 log = logging.getLogger("quorate.receiver")
 
 HOUSEKEEPING_SECONDS = 1.0
 STALLED_SECONDS = 3.0
 """The time, in seconds, for which one message must be missing to be worth an event."""
-RETRY_SECONDS = 0.5
-"""The pause, in seconds, between attempts at a registration that too few stores answered."""
 RECHECK_SECONDS = 0.1
 """The time, in seconds, until room that another source's stream gave back is noticed."""
 
@@ -84,10 +88,19 @@ class Session:
         options: ReceiverOptions,
         inbox: Inbox,
         room: Room,
-        events: event.Events,
+        events: EventLog[event.Event],
         stores_changed: Callable[[], None],
+        subscribed: Callable[[], Awaitable[Subscription]],
+        patience: float,
+        start: Start = Start.EARLIEST,
     ) -> None:
-        """Begin unregistered. stores_changed: is called when `record` names other stores."""
+        """Begin unregistered.
+
+        - stores_changed: is called when `record` names other stores.
+        - patience: seconds for which to wait for the end of another instance's protection.
+        - subscribed: waits until the receiver has subscribed, and returns what was there then.
+        - start: where to start if no store has a position of the receiver.
+        """
         self.source = record.source
         self.record = record
         self.peers = peers
@@ -98,6 +111,8 @@ class Session:
         self.room = room
         self.events = events
         self._tell_stores_changed = stores_changed
+        self._subscribed = subscribed
+        self._start = start
         self.registration = registration.Registration(
             record.source,
             record.stores,
@@ -107,6 +122,7 @@ class Session:
             options.registration_interval,
             take_over=take_over,
         )
+        self.registration.protection.until = asyncio.get_running_loop().time() + patience
         self._registrar = Registrar(self.registration, peers, reg_ids, options, self._heard)
         self.registered = asyncio.Event()
         self.stream: Stream
@@ -135,20 +151,22 @@ class Session:
         self.stream = Stream(
             start.lineage,
             start.first,
-            known_upto=start.point.high,
+            known_upto=start.high,
             stable_upto=start.stable_upto,
             hold_back=self.delivery is Delivery.STABLE,
             room=self.room,
         )
         self.stream.heard_of_epoch(self.record.epoch)
-        self.plan = FetchPlan(self.stream, [name for name, _ in self.record.stores])
+        names = [name for name, _ in self.record.stores]
+        delays = self.options.delays
+        self.plan = FetchPlan(self.stream, names, delays)
         self.plan.source_live = self.record.live
         self.plan.proxy = self.record.proxy
-        self.following = Following(self.record, self.stream, self.plan, SILENCE_SECONDS_MAX)
+        self.following = Following(self.record, self.stream, self.plan, SILENCE_SECONDS_MAX, delays)
         self.acknowledgements = Acknowledgements(start.first)
-        if start.is_new:
-            # Without this, a next instance that comes before any message would be told of a gap.
-            # That gap is of messages that this instance was not entitled to either.
+        if start.says_start:
+            # Without this, a next instance that comes before any message would start elsewhere. Or
+            # it would be told of a gap of messages that this instance was not entitled to either.
             self.acknowledgements.say_start()
         self._say_start_if_paced()
         self._tell_complete(start)
@@ -183,7 +201,7 @@ class Session:
         )
         if changed:
             names = tuple(name for name, _ in record.stores)
-            self.events.tell(event.SourceChanged(self.source, record.epoch, record.address, names))
+            self.events.add(event.SourceChanged(self.source, record.epoch, record.address, names))
         if before.stores != record.stores:
             self._change_stores(before, record)
         self.directory_changed.set()
@@ -227,7 +245,7 @@ class Session:
                 "%s: [%d, %d] was delivered and is withdrawn by epoch %d",
                 self.source, withdrawn.first, delivered, epoch,
             )  # fmt: skip
-            self.events.tell(event.Withdrawn(self.source, withdrawn.first, delivered, epoch))
+            self.events.add(event.Withdrawn(self.source, withdrawn.first, delivered, epoch))
 
     def hand_on(self) -> None:
         """Give the application what is ready for delivery."""
@@ -253,7 +271,7 @@ class Session:
                 "was released by the stores" if released else "is lost",
                 ", ".join(map(" says ".join, evidence)),
             )
-            self.events.tell(event.Gap(self.source, gap.first, gap.last, gap.cause, evidence))
+            self.events.add(event.Gap(self.source, gap.first, gap.last, gap.cause, evidence))
             self.acknowledgements.progress.skip(gap.first, gap.last)
             self.stream.skip(gap.last)
             self.hand_on()
@@ -302,23 +320,63 @@ class Session:
 
     # Inside.
 
-    async def _register(self) -> Start:
-        told: event.RegistrationWaiting | None = None
+    async def _register(self) -> StartPosition:
+        told: event.RegistrationWaiting | tuple[str, ...] | None = None
         while True:
             await self._registrar.register()
             if self.registration.enough:
-                answers = self.registration.answers
-                return decide_start(self.source, self.record.policy, answers, self.options)
-            if (waiting := self.waiting_for_stores()) != told:
+                return await self._decide_start()
+            now = asyncio.get_running_loop().time()
+            kept_out = self.registration.waiting_for_identity(now)
+            waiting = kept_out[0] if kept_out is not None else self.waiting_for_stores()
+            if waiting != told:
                 told = waiting
-                log.warning(
-                    "%s: registration waits for more stores: registered with %s; in limbo: %s; "
-                    "not registered: %s",
-                    self.source,
-                    *(", ".join(names) or "none" for names in waiting.by_kind),
-                )
-                self.events.tell(waiting)
-            await pause(self.directory_changed, RETRY_SECONDS)
+                self._tell_waiting(kept_out)
+            await pause(self.directory_changed, REGISTER.first)
+
+    def _tell_waiting(self, kept_out: tuple[tuple[str, ...], float] | None) -> None:
+        """Report what the registration waits for: other stores, or the end of a protection."""
+        if kept_out is not None:
+            stores, seconds = kept_out
+            log.warning(
+                "%s: registration waits for another instance of this receiver, which %s protect; "
+                "that ends in %.1f s",
+                self.source, ", ".join(stores), seconds,
+            )  # fmt: skip
+            self.events.add(event.WaitingForIdentity(self.source, stores, seconds))
+            return
+        waiting = self.waiting_for_stores()
+        log.warning(
+            "%s: registration waits for more stores: registered with %s; in limbo: %s; not "
+            "registered: %s",
+            self.source,
+            *(", ".join(names) or "none" for names in waiting.by_kind),
+        )
+        self.events.add(waiting)
+
+    async def _decide_start(self) -> StartPosition:
+        seen = await self._subscribed()
+        policy, located = self.record.policy, dict[str, int]()
+        if self._start.kind is StartKind.SINCE and not has_position(
+            policy, self.registration.answers
+        ):
+            located = await self._located(self._start.value)
+        answers = self.registration.answers
+        return decide_start(self.source, policy, answers, self.options, seen, self._start, located)
+
+    async def _located(self, time_ns: int) -> dict[str, int]:
+        """Return the first number since this time, by store. Wait until a store says it."""
+        seconds = self.options.registration_interval
+        while True:
+            addresses = {
+                store: address
+                for store, address in self.record.stores
+                if store in self.registration.answers
+            }
+            located = await locate(self.peers, self.source, addresses, time_ns, seconds)
+            if located:
+                return located
+            await pause(self.directory_changed, REGISTER.first)
 
     def _say_start_if_paced(self) -> None:
         # A source that waits for acknowledgements of messages that this receiver never asks for
@@ -340,23 +398,23 @@ class Session:
     def _tell_proxy(self, before: str, now: str) -> None:
         if before != now and self.registered.is_set():
             if before:
-                self.events.tell(event.ProxyGone(self.source, before))
+                self.events.add(event.ProxyGone(self.source, before))
             if now:
-                self.events.tell(event.ProxyServes(self.source, now))
+                self.events.add(event.ProxyServes(self.source, now))
 
-    def _tell_complete(self, start: Start) -> None:
+    def _tell_complete(self, start: StartPosition) -> None:
         answers, limbo = self.registration.answers, self.registration.in_limbo
         for name, answer in answers.items():
             self._tell_registered(name, answer)
         names = [name for name, _ in self.record.stores]
         log.info("%s: registered, starting at %d", self.source, start.first)
-        self.events.tell(
+        self.events.add(
             event.RegistrationComplete(
                 self.source,
                 start.first,
                 start.point.low,
                 start.point.low_by_request_maximum,
-                start.point.high,
+                start.high,
                 tuple(name for name in names if name in answers),
                 tuple(name for name in names if name not in answers),
                 tuple(name for name in names if name in limbo),
@@ -366,7 +424,7 @@ class Session:
     def _tell_registered(self, name: str, answer: StoreAnswer) -> None:
         reg_ids = {one.source_reg_id for one in self.registration.answers.values()}
         self.acknowledgements.progress.source_reg_id = reg_ids.pop() if len(reg_ids) == 1 else 0
-        self.events.tell(
+        self.events.add(
             event.StoreRegistered(
                 self.source,
                 name,
@@ -399,16 +457,16 @@ class Session:
     def _refused(self, store: str, error: QuorateError) -> None:
         log.warning("%s: store %s does not register the receiver: %s", self.source, store, error)
         if isinstance(error, Unreachable | StoreStopping):
-            self.events.tell(event.StoreUnresponsive(self.source, store, str(error)))
+            self.events.add(event.StoreUnresponsive(self.source, store, str(error)))
         else:
-            self.events.tell(event.StoreRefused(self.source, store, error))
+            self.events.add(event.StoreRefused(self.source, store, error))
 
     def _change_stores(self, before: SourceRecord, record: SourceRecord) -> None:
         were, are = dict(before.stores), dict(record.stores)
         added = tuple(name for name in are if name not in were)
         removed = tuple(name for name in were if name not in are)
         if added or removed:
-            self.events.tell(event.RegistrationChanged(self.source, added, removed))
+            self.events.add(event.RegistrationChanged(self.source, added, removed))
         self._stores_changed.set()
         self._tell_stores_changed()
 
@@ -442,7 +500,5 @@ class Session:
                 self.source, missing.first, missing.last, ", ".join(map(" says ".join, waiting)),
             )  # fmt: skip
             names = tuple(peer for peer, _ in waiting)
-            self.events.tell(
-                event.Stalled(self.source, missing.first, missing.last, names, waiting)
-            )
+            self.events.add(event.Stalled(self.source, missing.first, missing.last, names, waiting))
             self._stalled_at = (self.stream.next, now + 60.0)

@@ -11,13 +11,17 @@ from collections.abc import Callable
 
 import grpc.aio
 
+from quorate.protocol.delays import HOPELESS_SECONDS, Delays
 from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.receiver.io.channels import Peers
 from quorate.receiver.protocol.directory import (
     SourceRecord,
     record_from_wire,
 )
+from quorate.receiver.protocol.subscription import Seen
+from quorate.transport.delays import delay
 from quorate.transport.failures import errors_of
 from quorate.v1 import store_pb2 as store_v1
 
@@ -33,14 +37,22 @@ class Watcher:
         address: str,
         request: store_v1.WatchRequest,
         changed: Callable[[str, SourceRecord | None], None],
+        seen: Callable[[SourceName, Seen], None],
+        delays: Delays,
     ) -> None:
-        """Begin unconnected. changed: gets each entry, and None once the store can no longer be
-        heard."""
+        """Begin unconnected.
+
+        - changed: gets each entry, and None once the store can no longer be heard.
+        - seen: gets the end of the source's stream at the store, before `changed` gets the entry.
+        - delays: between attempts to reach the store.
+        """
         self._peers = peers
         self._request = store_v1.WatchRequest()
         self._request.CopyFrom(request)
         self._request.protocol_version = PROTOCOL_VERSION
         self._changed = changed
+        self._seen = seen
+        self._delays = delays
         self.address = address
         self.topics: tuple[str, ...] = ()
         """Every topic that the store has, for a helpful error."""
@@ -53,7 +65,7 @@ class Watcher:
 
     async def run(self) -> None:
         """Reconnect for ever. A store that cannot be of use is tried rarely."""
-        pause = 0.05
+        failures = 0
         while True:
             try:
                 with errors_of(self.address):
@@ -62,15 +74,16 @@ class Watcher:
             except QuorateError as failure:
                 error = failure
             if self.complete.is_set():
-                pause = 0.05
+                failures = 0
             if self.error is None or type(error) is not type(self.error):
                 _log.warning("the directory of store %s cannot be heard: %s", self.address, error)
             self.complete.clear()
             self.error = error
             self.tried.set()
             self._changed(self.address, None)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 2.0 if error.retryable else 10.0)
+            failures += 1
+            delays = self._delays if error.retryable else self._delays.upto(HOPELESS_SECONDS)
+            await asyncio.sleep(delay(delays, failures))
 
     async def _listen(self) -> None:
         call = self._peers.store(self.address).Watch(self._request)
@@ -78,6 +91,7 @@ class Watcher:
             if response.WhichOneof("kind") == "entry":
                 entry = response.entry
                 record = record_from_wire(entry.information, live=entry.live, proxy=entry.proxy)
+                self._seen(record.source, Seen(entry.begun_epoch, entry.next_sequence))
                 self._changed(self.address, record)
             else:
                 self.topics = tuple(response.snapshot_end.topics)

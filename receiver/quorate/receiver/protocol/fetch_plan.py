@@ -14,6 +14,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
@@ -44,8 +45,6 @@ NO_SECONDS = 2.0
 it."""
 RELEASED_SECONDS = 5.0
 """The longest wait, in seconds, for other stores when one has released a message."""
-BACK_OFF_SECONDS = 0.05
-BACK_OFF_SECONDS_MAX = 2.0
 
 
 class Answer(enum.Enum):
@@ -156,8 +155,10 @@ def _begins_in(lineage: Lineage) -> int:
 class FetchPlan:
     """The plan that spreads what a stream lacks over the stores; the source comes last."""
 
-    def __init__(self, stream: Stream, stores: Iterable[str]) -> None:
+    def __init__(self, stream: Stream, stores: Iterable[str], delays: Delays = RECONNECT) -> None:
+        """Begin without requests. delays: before a peer is asked again that failed."""
         self._stream = stream
+        self._delays = delays
         self._begins_in = _begins_in(stream.lineage)
         self._stores: dict[str, _Peer] = {store: _Peer() for store in stores}
         self._source = _Peer()
@@ -346,8 +347,7 @@ class FetchPlan:
         peer = self._peer(request.peer)
         if peer is not None:
             peer.failures += 1
-            pause = BACK_OFF_SECONDS * 2 ** min(peer.failures, 16)
-            peer.resume_at = now + min(pause, BACK_OFF_SECONDS_MAX)
+            peer.resume_at = now + self._delays.after(peer.failures)
             peer.poll_at = peer.resume_at
 
     def given_back(self, request: Request) -> None:

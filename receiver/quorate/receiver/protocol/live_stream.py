@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quorate.protocol.delays import HOPELESS_SECONDS, RECONNECT, Delays
 from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
 from quorate.protocol.framing import check_batch
 from quorate.receiver.protocol.directory import SourceRecord, record_from_wire
@@ -19,12 +20,6 @@ from quorate.receiver.protocol.stream import (
     Stream,
 )
 from quorate.v1 import messages_pb2 as v1
-
-PAUSE_SECONDS = 0.05
-PAUSE_SECONDS_LIVE = 1.0
-"""The longest pause, in seconds, between attempts while some store says that the source lives."""
-PAUSE_SECONDS_AWAY = 10.0
-"""The longest pause, in seconds, while no store does: the directory reports the source's return."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +68,18 @@ class Following:
     """The attachments to one source's live stream, one after the other."""
 
     def __init__(
-        self, record: SourceRecord, stream: Stream, plan: FetchPlan, silence_seconds: float
+        self,
+        record: SourceRecord,
+        stream: Stream,
+        plan: FetchPlan,
+        silence_seconds: float,
+        delays: Delays = RECONNECT,
     ) -> None:
-        """Begin detached. silence_seconds: a live stream that is silent for longer is left."""
+        """Begin detached.
+
+        - silence_seconds: a live stream that is silent for longer is left.
+        - delays: between attempts to attach.
+        """
         self.events: list[Event] = []
         """The events for the shell, which takes them away."""
         self._source = record.source
@@ -85,7 +89,8 @@ class Following:
         self._stream = stream
         self._plan = plan
         self._silence_seconds = silence_seconds
-        self._pause = PAUSE_SECONDS
+        self._delays = delays
+        self._failures = 0
         self._epoch = 0
         """The newest epoch that this live stream has named; 0: none yet."""
         self._where = ""
@@ -153,11 +158,11 @@ class Following:
         self.events.append(Detached(error) if was_attached else NotAttached(error))
         is_news = self._record != self._attached_by
         if was_attached or is_news:
-            self._pause = PAUSE_SECONDS
-        longest = PAUSE_SECONDS_LIVE if self._record.live else PAUSE_SECONDS_AWAY
-        pause = min(self._pause, longest)
-        self._pause = min(self._pause * 2, longest)
-        return None if is_news else pause
+            self._failures = 0
+        self._failures += 1
+        # While no store says that the source lives, the directory will report its return.
+        delays = self._delays if self._record.live else self._delays.upto(HOPELESS_SECONDS)
+        return None if is_news else delays.after(self._failures)
 
     # Inside.
 

@@ -27,6 +27,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.incarnations import replaced
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.policy import Policy
+from quorate.protocol.protection import Protection
 from quorate.receiver.protocol.start_position import (
     StoreAnswer,
     vouching,
@@ -230,6 +231,8 @@ class Registration:
         self._anothers: set[str] = set()
         """The stores that have another instance in this one's epoch."""
         self._reasons: dict[str, QuorateError] = {}
+        self._refusals: dict[str, ReceiverActive] = {}
+        """The stores that protect another instance, as they said in this round."""
         self._ask: Ask | None = None
         self._rest: Rest | None = None
         self._awaited: set[str] = set()
@@ -240,6 +243,8 @@ class Registration:
         self._joining: set[str] = set()
         self._has_left = False
         self.phase = Phase.IDLE
+        self.protection = Protection()
+        """The protection of another instance, which stores may refuse this one for."""
         self.stores = dict(stores)
         """The address of each store of the source, by name."""
         self.instance = instance
@@ -299,7 +304,7 @@ class Registration:
         """Try every store once, in an epoch that suits all that answer.
 
         A store in limbo is asked again. The error is set if another instance is the reason that too
-        few stores register this one.
+        few stores register this one, and its protection will not end in time.
         """
         self.phase, self._has_left = Phase.REGISTERING, False
 
@@ -348,6 +353,8 @@ class Registration:
         elif isinstance(error, RegIdInUse) and self.phase is Phase.REGISTERING:
             self.error = error
         else:
+            if isinstance(error, ReceiverActive):
+                self._refusals[store] = error
             self._complain(store, error)
 
     def acknowledgement_refused(self, store: str, epoch: int, error: QuorateError) -> None:
@@ -383,6 +390,16 @@ class Registration:
 
     # Results.
 
+    def waiting_for_identity(self, now: float) -> tuple[tuple[str, ...], float] | None:
+        """Return the stores that protect another instance, and for how many seconds at least.
+
+        None: no such store is waited for.
+        """
+        refusing = self.protection.stores
+        if not refusing or self.enough:
+            return None
+        return tuple(each for each in self.stores if each in refusing), self.protection.ends_in(now)
+
     def step(self, now: float) -> Step | None:
         """Return what to do now, until it is done. None: nothing is under way."""
         while self.phase is not Phase.IDLE and self.error is None:
@@ -393,7 +410,7 @@ class Registration:
             elif not self._is_round_over(now):
                 return self._ask
             else:
-                self._end_round()
+                self._end_round(now)
         self.phase, self._ask, self._rest = Phase.IDLE, None, None
         return None
 
@@ -421,7 +438,7 @@ class Registration:
             self._take_over,
         )
         self._ask = Ask(tuple(self._whom()), request)
-        self._awaited, self._held = set(self._ask.stores), {}
+        self._awaited, self._held, self._refusals = set(self._ask.stores), {}, {}
         self._until = now + self._interval
 
     def _whom(self) -> list[str]:
@@ -440,15 +457,28 @@ class Registration:
             return True
         if self.phase in (Phase.REGISTERING, Phase.CONTESTING) and self._highest_held():
             return True
+        if self._is_kept_out():
+            return True
         until = self.wait_until()
         return until is not None and now >= until
 
-    def _end_round(self) -> None:
-        if self.phase in (Phase.REGISTERING, Phase.CONTESTING) and not self._highest_held():
+    def _is_kept_out(self) -> bool:
+        """Return whether the stores that do not protect another instance are too few to register.
+
+        Then nothing that they may still answer matters.
+        """
+        if self.phase is not Phase.REGISTERING or not self._refusals:
+            return False
+        left = self.stores.keys() - self._refusals.keys()
+        return not enough_for_receivers(self._policy, left)
+
+    def _end_round(self, now: float) -> None:
+        cut_short = self._highest_held() or self._is_kept_out()
+        if self.phase in (Phase.REGISTERING, Phase.CONTESTING) and not cut_short:
             self._complain_of_silence()
         match self.phase:
             case Phase.REGISTERING:
-                self._all_asked()
+                self._all_asked(now)
             case Phase.JOINING:
                 self._one_asked()
             case Phase.CONFIRMING:
@@ -459,9 +489,9 @@ class Registration:
                 self._compare()
         self._ask = None
 
-    def _all_asked(self) -> None:
+    def _all_asked(self, now: float) -> None:
         heard = self._highest_held()
-        active = [e for e in self._reasons.values() if isinstance(e, ReceiverActive)]
+        self._note_protection(now)
         if heard:
             # Some store holds a higher epoch: of another instance, or of this one before its answer
             # was lost. All stores are to know one epoch, above that.
@@ -469,13 +499,22 @@ class Registration:
             self._rest = Rest(REST_SECONDS)
         elif self._forget_outdated():
             pass  # The stores are asked again.
-        elif active and not self.enough:
-            self.error = active[0]
+        elif self.protection.stores and not self.enough:
+            if not self.protection.is_worth_waiting_for(now):
+                self.error = self.protection.refusal
+            self.phase = Phase.IDLE
         elif self.enough and not self._has_left and self._leave_epoch():
             pass  # All stores are asked in the new epoch.
         else:
             self._join_all()
             self.phase = Phase.IDLE
+
+    def _note_protection(self, now: float) -> None:
+        for store in self.stores:
+            if store in self._refusals:
+                self.protection.refused(store, self._refusals[store], now)
+            elif store not in self._awaited:
+                self.protection.ended(store)
 
     def _leave_epoch(self) -> bool:
         """Return whether the receiver takes an unspent epoch, or ends those below."""

@@ -5,10 +5,12 @@ Pure. How the stores are asked is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from quorate.protocol.consensus import (
+    Behaviour,
     StartingPoint,
     choose_start,
     receiver_consensus,
@@ -20,6 +22,8 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.policy import Policy
 from quorate.receiver.options import ReceiverOptions
+from quorate.receiver.protocol.subscription import Subscription
+from quorate.receiver.start import Start, StartKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +58,17 @@ class StoreAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartPosition:
     """The start of a receiver, with what is known of the stream by then."""
 
     first: int
     point: StartingPoint
+    high: int
+    """The newest message that a store has by now; NOTHING: none."""
     lineage: Lineage
     stable_upto: int
-    is_new: bool = False
-    """Whether no store knew the receiver, so that it starts at what is still there."""
+    says_start: bool = False
+    """Whether stores are told at once that everything before the start is done with."""
 
 
 def vouching(answers: Mapping[str, StoreAnswer]) -> frozenset[str]:
@@ -70,39 +76,94 @@ def vouching(answers: Mapping[str, StoreAnswer]) -> frozenset[str]:
     return frozenset(store for store, answer in answers.items() if not answer.limbo)
 
 
+def newest_lineage(answers: Mapping[str, StoreAnswer]) -> Lineage:
+    """Return the newest lineage of these answers."""
+    return max((answer.lineage for answer in answers.values()), key=lambda one: one.epoch)
+
+
+def has_position(policy: Policy, answers: Mapping[str, StoreAnswer]) -> bool:
+    """Return whether a store may have a position of the receiver, so that its start is decided."""
+    lineage = newest_lineage(answers)
+    positions = (_agreed(one, one.acknowledged_upto, lineage) for one in answers.values())
+    return not _are_all(policy, answers) or any(upto > NOTHING for upto in positions)
+
+
 def decide_start(
     source: SourceName,
     policy: Policy,
     answers: Mapping[str, StoreAnswer],
     options: ReceiverOptions,
-) -> Start:
-    """Return where to start, by consensus over the answers.
+    seen: Subscription,
+    start: Start = Start.EARLIEST,
+    located: Mapping[str, int] = MappingProxyType({}),
+) -> StartPosition:
+    """Return where to start: by consensus over the answers, or at `start` without a position.
 
     At least one answer must be of a store outside limbo. An answer with an outdated lineage counts
-    only as far as that lineage agrees with the newest.
-    """
-    lineage = max((answer.lineage for answer in answers.values()), key=lambda one: one.epoch)
+    only as far as that lineage agrees with the newest. Only messages that were there when the
+    receiver subscribed can be left out as old.
 
-    def agreed(answer: StoreAnswer, upto: int) -> int:
-        return min(upto, diverges_at(answer.lineage, lineage) - 1)
+    located: the first number since the time of `start`, by store.
+    """
+    lineage = newest_lineage(answers)
+
+    def highest(of: Callable[[StoreAnswer], int]) -> int:
+        return max(_agreed(one, of(one), lineage) for one in answers.values())
 
     low = receiver_consensus(
-        options.consensus,
+        Behaviour(options.consensus),
         policy,
-        {store: agreed(one, one.acknowledged_upto) + 1 for store, one in answers.items()},
+        {store: _agreed(one, one.acknowledged_upto, lineage) + 1 for store, one in answers.items()},
         vouching(answers),
     )
-    # One of several groups may be enough to register, although it never knew the receiver. Stores
-    # of the others, which are away, may know it.
-    sure = policy.blocks(policy.stores & vouching(answers))
-    is_new = sure and all(one.is_new for one in answers.values())
-    released = max(agreed(one, one.retained_from - 1) for one in answers.values()) + 1
+    is_new = _are_all(policy, answers) and all(one.is_new for one in answers.values())
+    released = highest(lambda one: one.retained_from - 1) + 1
     if is_new and low < released:
         there = (one.low for one in answers.values() if low <= one.low <= released)
         low = min(there, default=released)
-    high = max(agreed(one, one.high) for one in answers.values())
-    stable_upto = max(agreed(one, one.stable_upto) for one in answers.values())
     # A position may be ahead of every store that answered. The messages that it acknowledged exist.
-    point = starting_point(source, low, max(high, low - 1), options.request_maximum)
-    first = choose_start(point, options.choose_start)
-    return Start(first, point, lineage, stable_upto, is_new and 0 < first <= released)
+    high = max(highest(lambda one: one.high), low - 1)
+    then = max(min(high, seen.newest(source, lineage)), low - 1)
+    is_asked = start != Start.EARLIEST and not has_position(policy, answers)
+    if is_asked:
+        since = (
+            _agreed(answers[store], at - 1, lineage) + 1
+            for store, at in located.items()
+            if store in answers
+        )
+        low = _asked(start, low, then, high, max(since, default=0))
+    point = starting_point(source, low, max(then, low - 1), options.request_maximum)
+    first = choose_start(point, high, options.choose_start)
+    says_start = first > 0 and (is_asked or (is_new and first <= released))
+    stable_upto = highest(lambda one: one.stable_upto)
+    return StartPosition(first, point, high, lineage, stable_upto, says_start)
+
+
+def _asked(start: Start, low: int, then: int, high: int, since: int) -> int:
+    """Return the number that `start` means.
+
+    - low: the first message that is still there.
+    - then: the newest message when the receiver subscribed; high: the newest one by now.
+    - since: the first message since the time of `start`.
+    """
+    match start.kind:
+        case StartKind.AT:
+            return start.value if start.value <= high + 1 else then + 1
+        case StartKind.LAST:
+            return max(low, then + 1 - start.value)
+        case StartKind.SINCE:
+            return max(low, min(since, high + 1))
+
+
+def _agreed(answer: StoreAnswer, upto: int, lineage: Lineage) -> int:
+    """Return as much of the numbers up to here as the store's lineage and the newest agree on."""
+    return min(upto, diverges_at(answer.lineage, lineage) - 1)
+
+
+def _are_all(policy: Policy, answers: Mapping[str, StoreAnswer]) -> bool:
+    """Return whether some store that knows the receiver must be among these, if any knows it.
+
+    One of several groups may be enough to register, although it never knew the receiver. Stores of
+    the others, which are away, may know it.
+    """
+    return policy.blocks(policy.stores & vouching(answers))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from quorate.protocol.errors import NotRegistered, QuorateError
+from quorate.source.io.group_sync import GroupSync
 from quorate.source.protocol.core import SourceCore
-from quorate.source.protocol.frames import Packed
+from quorate.source.protocol.frames import Framed, Packed
 from quorate.source.protocol.outgoing import Ready
 from quorate.source.publish_store import PublishStore
 
@@ -28,7 +29,7 @@ class Packer:
         self,
         core: SourceCore,
         publish_store: PublishStore,
-        released: Callable[[bytes], None],
+        released: Callable[[Framed], None],
         failed: Callable[[QuorateError], None],
     ) -> None:
         """Begin with nothing to pack.
@@ -38,6 +39,7 @@ class Packer:
         self._core = core
         self._window = core.window
         self._publish_store = publish_store
+        self._syncs = GroupSync(publish_store, core.window, failed)
         self._released = released
         self._failed = failed
         self._loop = asyncio.get_running_loop()
@@ -46,11 +48,15 @@ class Packer:
         self._writing: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         self._progress = asyncio.Event()
+        self.on_progress: Callable[[], None] | None = None
+        """Called when waiting senders should look again. The blocking source sets it."""
 
     def progressed(self) -> None:
         """Let waiting senders look again."""
         self._progress.set()
         self._progress.clear()
+        if self.on_progress is not None:
+            self.on_progress()
 
     def soon(self) -> None:
         """Pack in the loop's next iteration: what is sent until then travels together."""
@@ -77,55 +83,98 @@ class Packer:
             self._late.cancel()
             self._late = None
         packed = self._core.take(time.time_ns(), marker)
+        try:
+            with self._window.lock:
+                if marker:
+                    assert isinstance(packed.batch, bytes)
+                    self._publish_store.keep_batch(packed.batch)
+                else:
+                    self._publish_store.packed(packed.batch)
+        except QuorateError as error:
+            self._failed(error)
+            return
         if self._publish_store.slow:
-            self._writing = self._loop.create_task(self._write(packed))
-            return
-        try:
-            self._publish_store.append(packed.batch, packed.last)
-        except QuorateError as error:
-            self._failed(error)
-            return
-        self._release(packed)
+            self._writing = self._loop.create_task(self._release_synced(packed))
+        else:
+            self._release(packed)
 
-    async def _write(self, packed: Packed) -> None:
-        write = partial(self._publish_store.append, packed.batch, packed.last)
+    async def _release_synced(self, packed: Packed) -> None:
+        """Release a batch once it is on the disk of the publish store."""
         try:
-            await self._loop.run_in_executor(None, write)
-        except QuorateError as error:
-            self._failed(error)
-            return
+            await self._syncs.done()
+        except QuorateError:
+            return  # which ended the source
         self._release(packed)
         self._pump()
 
+    async def synced(self) -> None:
+        """Wait until all that was accepted before this call is on the publish store's disk.
+
+        Raises StorageFailed.
+        """
+        await self._syncs.done()
+
     def _release(self, packed: Packed) -> None:
         self._released(self._core.release(packed, self._loop.time()))
+        if self._window.full:
+            self.soon()
         self.progressed()
 
     # -- admission --------------------------------------------------------------------------
 
-    async def make_room(self) -> None:
-        """Wait until a message may be added to the window. Raise why none is accepted."""
-        async with self._turn:
-            await self._room(patient=False)
+    async def make_room(self, timeout: float | None = None, patient: bool = False) -> None:
+        """Wait until a message may be added to the window. Raise why none is accepted.
 
-    async def _room(self, patient: bool) -> None:
+        timeout: seconds to wait at most; None: no limit. patient: whether to wait for a quorum.
+        """
+        async with self._in_turn(timeout) as until:
+            await self._room(until, patient)
+
+    @asynccontextmanager
+    async def _in_turn(self, timeout: float | None) -> AsyncIterator[float | None]:
+        """Wait for those that wait already; then the block has until the time that it is given.
+
+        Raises SendTimedOut if the block raises TimeoutError.
+        """
+        until = None if timeout is None else self._loop.time() + timeout
+        try:
+            if until is not None and self._turn.locked():
+                if timeout == 0:
+                    raise TimeoutError
+                async with asyncio.timeout_at(until):
+                    await self._turn.acquire()
+            else:
+                await self._turn.acquire()
+            try:
+                yield until
+            finally:
+                self._turn.release()
+        except TimeoutError:
+            raise self._core.send_timed_out(timeout or 0.0) from None
+
+    async def _until_progress(self, until: float | None) -> None:
+        if until is not None and until <= self._loop.time():
+            raise TimeoutError
+        async with asyncio.timeout_at(until):
+            await self._progress.wait()
+
+    async def _room(self, until: float | None, patient: bool) -> None:
         window = self._window
         while True:
             refusal = self._core.refusal()
             if patient and isinstance(refusal, NotRegistered):
-                await self._progress.wait()
+                await self._until_progress(until)
             elif refusal is not None:
                 raise refusal
-            elif window.full:
-                if self._core.can_take:
-                    self._pack()
-                    # Let the streams write: a sender that never waits would starve them.
-                    await asyncio.sleep(0)
-                else:
-                    await self._progress.wait()
+            elif window.full and self._core.can_take:
+                self._pack()
+                # Let the streams write: a sender that never waits would starve them.
+                await asyncio.sleep(0)
             elif window.blocked:
                 self._core.note_lag()
-                await self._progress.wait()
+                await self._until_progress(until)
+            elif window.full:
+                await self._until_progress(until)
             else:
                 break
         self._core.note_exceeded()
@@ -133,50 +182,51 @@ class Packer:
             self.soon()
         window.gather()
 
-    async def add_all(self, messages: Ready, patient: bool = False) -> int:
+    async def add_all(
+        self, messages: Ready, timeout: float | None = None, patient: bool = False
+    ) -> int:
         """Add messages that stay together. Return the number of the first.
 
-        patient: the messages were accepted already, so the call waits for a lost quorum.
+        timeout, patient: as in make_room, for all of them together.
         """
         window = self._window
-        async with self._turn:
-            window.reserved = True
-            window.refresh()
+        async with self._in_turn(timeout) as until:
+            window.reserve(True)
             try:
                 first = window.next_sequence
                 at = 0
                 while at < len(messages):
-                    await self._room(patient)
+                    await self._room(until, patient)
                     at = self._fill(messages, at)
             finally:
-                window.reserved = False
-                window.refresh()
+                window.reserve(False)
+                self.progressed()
         return first
 
-    async def commit(self, messages: Ready, marker: bytes) -> int:
+    async def commit(
+        self, messages: Ready, marker: bytes, timeout: float | None = None, patient: bool = False
+    ) -> int:
         """Add messages as a batch of their own, with the marker. Return the number of the first.
 
-        The stream then has all of them and the marker, or none.
+        The stream then has all of them and the marker, or none. timeout, patient: as in make_room.
         """
         window = self._window
-        async with self._turn:
-            window.reserved = True
-            window.refresh()
+        async with self._in_turn(timeout) as until:
+            window.reserve(True)
             try:
-                await self._room(patient=False)
+                await self._room(until, patient)
                 while not self._core.can_commit:
                     if self._core.can_take:
                         self._pack()
                     else:
-                        window.pause_at = 0
-                        await self._progress.wait()
-                    await self._room(patient=False)
+                        await self._until_progress(until)
+                    await self._room(until, patient)
                 first = window.next_sequence
                 window.add(messages.payloads, messages.attributes, messages.size)
                 self._pack(marker)
             finally:
-                window.reserved = False
-                window.refresh()
+                window.reserve(False)
+                self.progressed()
         return first
 
     def _fill(self, messages: Ready, at: int) -> int:
@@ -189,9 +239,19 @@ class Packer:
             # About as many as fit. The last one may pass the limit, as with single sends.
             chunk = chunk.part(0, max(1, len(chunk) * size // chunk_bytes))
             chunk_bytes = chunk.size
-        window.add(chunk.payloads, chunk.attributes, chunk_bytes)
-        window.pause_at = 0
+        self._add(chunk, chunk_bytes)
         return at + len(chunk)
+
+    def add_one(self, payload: bytes, attributes: bytes) -> None:
+        """Accept a message for which there is room."""
+        self._add(Ready([payload], [attributes]), len(payload) + len(attributes))
+
+    def _add(self, messages: Ready, size: int) -> None:
+        """Accept messages; size: their bytes. They are in the publish store before they count."""
+        window, store = self._window, self._publish_store
+        if store.durable:
+            store.keep_all(window.next_sequence, messages.payloads, messages.attributes)
+        window.add(messages.payloads, messages.attributes, size)
 
     async def stop(self) -> None:
         """Stop packing."""
@@ -199,3 +259,4 @@ class Packer:
             self._late.cancel()
         if self._writing is not None:
             await asyncio.gather(self._writing, return_exceptions=True)
+        await self._syncs.stop()

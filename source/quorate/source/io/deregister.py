@@ -1,6 +1,6 @@
 """Telling stores to forget a source: all that they keep of it, or a promise that led to nothing.
 
-The source has stopped before; these calls have connections of their own.
+The source has stopped before.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.source.events import DeregistrationSucceeded
-from quorate.transport.channels import open_channel
+from quorate.transport.connections import Connections
 from quorate.transport.deregister import ANSWER_SECONDS_MAX, deregister_at
 from quorate.transport.failures import errors_of
 from quorate.v1.store_pb2 import DeregisterRequest
-from quorate.v1.store_pb2_grpc import StoreStub
 
 _log = logging.getLogger("quorate.source")
 
@@ -32,6 +31,7 @@ async def deregister(
     instance: bytes,
     stores: Sequence[StoreAddress],
     timeout: float,
+    connections: Connections,
     succeeded: Callable[[DeregistrationSucceeded], None],
 ) -> None:
     """Tell every store to forget the source, again and again until the timeout, in seconds.
@@ -48,9 +48,9 @@ async def deregister(
     )
 
     async def at(store: StoreAddress) -> None:
-        async with open_channel(store.address) as channel:
-            failed = partial(failures.__setitem__, store.name)
-            answer = await deregister_at(StoreStub(channel), store.address, request, failed)
+        failed = partial(failures.__setitem__, store.name)
+        with connections.connect(store.address) as connection:
+            answer = await deregister_at(connection.store, store.address, request, failed)
         if answer is not None:
             failures.pop(store.name, None)
             succeeded(DeregistrationSucceeded(store.name, answer.reg_id, answer.last_sequence))
@@ -74,7 +74,11 @@ async def deregister(
 
 
 async def take_back(
-    source: SourceName, epoch: int, promises: Mapping[str, str], instance: bytes
+    source: SourceName,
+    epoch: int,
+    promises: Mapping[str, str],
+    instance: bytes,
+    connections: Connections,
 ) -> None:
     """Give promises back that led to nothing; promises: addresses by the store's name.
 
@@ -89,9 +93,8 @@ async def take_back(
 
     async def at(name: str, address: str) -> None:
         try:
-            async with open_channel(address) as channel:
-                with errors_of(address):
-                    await StoreStub(channel).Deregister(request, timeout=ANSWER_SECONDS_MAX)
+            with connections.connect(address) as connection, errors_of(address):
+                await connection.store.Deregister(request, timeout=ANSWER_SECONDS_MAX)
         except QuorateError as error:
             _log.debug("store %s keeps the promise to %s: %s", name, source, error)
 

@@ -11,12 +11,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 
 from quorate.protocol.errors import Deregistered, Fenced, NotYetStable, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 from quorate.source import events
-from quorate.source.events import EventLog
 from quorate.source.io.batcher import Packer
 from quorate.source.io.deregister import (
     deregister,
@@ -27,9 +27,12 @@ from quorate.source.io.live_server import LiveServer
 from quorate.source.io.store_session import StoreSession
 from quorate.source.options import SourceOptions
 from quorate.source.protocol.core import SourceCore
+from quorate.source.protocol.frames import Framed, batch_of
 from quorate.source.publish_store import PublishStore, Remembered
 from quorate.source.receipts import PendingReceipts, Receipt, durability_from_wire
 from quorate.transport.channels import KEEPALIVE_SECONDS, SILENCE_SECONDS_MAX
+from quorate.transport.connections import Connections
+from quorate.transport.event_log import EventLog
 from quorate.v1.store_pb2 import StoreReplaced
 
 _log = logging.getLogger("quorate.source")
@@ -52,7 +55,9 @@ class Engine:
         reg_id: int,
         take_over: bool,
         on_event: Callable[[events.Event], None] | None = None,
+        connections: Connections | None = None,
     ) -> None:
+        """Begin unregistered. connections: those of the client; None: the source has its own."""
         instance = uuid.uuid4().bytes
         self.core = SourceCore(
             name,
@@ -64,13 +69,21 @@ class Engine:
             unstable=remembered.batches,
             previous=previous,
         )
-        self.log = EventLog(on_event)
+        self.log: EventLog[events.Event] = EventLog(on_event)
         self.live = LiveServer(self.core, options, self.log, self.after_input)
         self.receipts = PendingReceipts()
         self.packer = Packer(self.core, publish_store, self._released, self.fail)
-        self._publish_store = publish_store
+        self.publish_store = publish_store
+        self._connections = connections or Connections()
+        self._own_connections = self._connections if connections is None else None
         self._session_of = partial(
-            StoreSession, owner=self, instance=instance, reg_id=reg_id, take_over=take_over
+            StoreSession,
+            owner=self,
+            connections=self._connections,
+            instance=instance,
+            reg_id=reg_id,
+            take_over=take_over,
+            delays=options.delays,
         )
         self._sessions: dict[str, StoreSession] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -83,14 +96,19 @@ class Engine:
         self._version = (0, 0, 0)
         self._phase = self.core.registration.phase
         self._settled_upto = remembered.stable_upto
+        self._goes_on = False
         self._loop = asyncio.get_running_loop()
 
     # -- life -------------------------------------------------------------------------------
 
-    async def start(self, timeout: float) -> None:
-        """Register with the stores. Raise why that did not succeed within the timeout."""
+    async def start(self, timeout: float | None) -> None:
+        """Register with the stores. Raise why that did not succeed within the timeout.
+
+        None: wait for as long as it takes.
+        """
         self.core.address = await self.live.start()
-        self.core.start(self._loop.time())
+        now = self._loop.time()
+        self.core.start(now, inf if timeout is None else now + timeout)
         self._sync_sessions()
         self._ticker = self._loop.create_task(self._tick())
         self._ticker.add_done_callback(_report)
@@ -118,36 +136,55 @@ class Engine:
         except TimeoutError:
             raise self.not_yet_stable(upto, f"after {timeout:g} s") from None
 
-    async def receipt(self, sequence: int, since: float) -> Receipt:
-        """Wait until this message is stable, and return its receipt."""
+    async def receipt(self, sequence: int, since: float, timeout: float | None = None) -> Receipt:
+        """Wait until this message is stable, and return its receipt.
+
+        Raises NotYetStable after timeout seconds; None: no limit.
+        """
         if self.core.error is not None:
             raise self.core.error
         if sequence <= self.core.stable_upto:
             return self._receipt(sequence, self._loop.time() - since)
         future: asyncio.Future[Receipt] = self._loop.create_future()
         self.receipts.expect(sequence, future, since)
-        return await future
+        try:
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError:
+            raise self.not_yet_stable(sequence, f"after {timeout:.1f} s") from None
 
     def not_yet_stable(self, upto: int, detail: str) -> NotYetStable:
-        return NotYetStable(str(self.core.name), self.core.stable_upto + 1, upto, detail)
+        first, place = self.core.stable_upto + 1, self.publish_store.place
+        return NotYetStable(str(self.core.name), first, upto, detail, place)
 
     async def stop(self) -> None:
         """Say goodbye to all; unstable messages stay unstable."""
+        await self._stop()
+        await self._disconnect()
+
+    async def _stop(self) -> None:
         await self._end_streams()
-        self._publish_store.close()
+        self.publish_store.close()
         self._changed()
+
+    async def _disconnect(self) -> None:
+        if self._own_connections is not None:
+            await self._own_connections.close()
 
     async def give_up(self) -> None:
         """Stop before anything was sent. Stores need to remember nothing of this instance."""
         registration = self.core.registration
         unused = registration.unused_promises()
-        await self.stop()
+        await self._stop()
         addresses = {
             store: session.store.address
             for store, session in self._sessions.items()
             if store in unused
         }
-        await take_back(self.core.name, registration.epoch, addresses, self.core.instance)
+        await take_back(
+            self.core.name, registration.epoch, addresses, self.core.instance, self._connections
+        )
+        await self._disconnect()
 
     async def until_owner(self, timeout: float) -> None:
         """Wait until every epoch asked for is decided: another instance may own a later one.
@@ -178,14 +215,21 @@ class Engine:
         try:
             epoch = self.core.registration.decided_epoch
             await deregister(
-                self.core.name, epoch, self.core.instance, stores, timeout, self.log.add
+                self.core.name,
+                epoch,
+                self.core.instance,
+                stores,
+                timeout,
+                self._connections,
+                self.log.add,
             )
             self.log.add(events.DeregistrationComplete())
-            self._publish_store.forget()
+            self.publish_store.forget()
         finally:
-            self._publish_store.close()
+            self.publish_store.close()
             self.log.end()
             self._changed()
+            await self._disconnect()
 
     async def _end_streams(self) -> None:
         self.core.close()
@@ -222,7 +266,8 @@ class Engine:
         for name, address in self.core.stores.items():
             if name not in self._sessions:
                 session = self._sessions[name] = self._session_of(address)
-                self._running[name] = self._loop.create_task(session.run())
+                running = self._running[name] = self._loop.create_task(session.run())
+                running.add_done_callback(partial(_release, session))
 
     def after_input(self) -> None:
         """Act on what follows from an input to the core."""
@@ -231,6 +276,8 @@ class Engine:
             self._sync_sessions()
         if core.stable_upto > self._settled_upto:
             self._settle(core.stable_upto)
+        if core.started and not self._goes_on:
+            self._go_on()
         if core.registration.phase is not self._phase:
             # Every store has something new to be asked; waiting would cost a round trip.
             self._phase = core.registration.phase
@@ -250,13 +297,23 @@ class Engine:
     def _settle(self, stable_upto: int) -> None:
         self._settled_upto = stable_upto
         try:
-            self._publish_store.settle(stable_upto)
+            with self.core.window.lock:
+                self.publish_store.settle(stable_upto)
         except QuorateError as error:
             self.fail(error)
         if len(self.receipts):
             self.receipts.settle(stable_upto, self._loop.time(), self._receipt)
         self.live.stable_advanced()
         self._changed()
+
+    def _go_on(self) -> None:
+        """Let the publish store go on with the stream, before the first message is accepted."""
+        self._goes_on = True
+        unstable = (batch_of(item.frame) for item in self.core.retention.unsettled())
+        try:
+            self.publish_store.goes_on(self.core.window.next_sequence, unstable)
+        except QuorateError as error:
+            self.fail(error)
 
     def _receipt(self, sequence: int, seconds: float) -> Receipt:
         core = self.core
@@ -317,7 +374,7 @@ class Engine:
         if self.core.window.payloads:
             self.packer.soon()
 
-    def _released(self, frame: bytes) -> None:
+    def _released(self, frame: Framed) -> None:
         # Receivers first: their frame is under way while the stores' frames are written. A store's
         # answer takes a sync anyway.
         self.live.publish(frame)
@@ -380,6 +437,10 @@ class Engine:
         self.after_input()
 
 
+def _release(session: StoreSession, _: asyncio.Task[None]) -> None:
+    session.connection.release()
+
+
 def _report(task: asyncio.Task[None]) -> None:
     """Log the failure of a task of the engine."""
     if not task.cancelled() and (error := task.exception()) is not None:
@@ -402,6 +463,13 @@ def _log_event(name: SourceName, event: events.Event) -> None:
         case events.WaitingForStores(missing, seconds):
             upto = f"{seconds:.1f} s at most" if seconds else "as long as it takes"
             _log.info("%s waits for %s, %s", name, ", ".join(missing), upto)
+        case events.WaitingForIdentity(refusing, ends_in):
+            _log.warning(
+                "%s waits for another instance of it, which %s protect; %s",
+                name,
+                ", ".join(refusing),
+                "its stream is open" if ends_in is None else f"that ends in {ends_in:.1f} s",
+            )
         case events.MembershipChanged(_, to_policies, epoch, confirmed):
             _log.info(
                 "%s goes to %s in epoch %d%s",

@@ -10,7 +10,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
-from quorate.protocol.answers import Corrupt, Piece
+from quorate.protocol.answers import Answer, Corrupt, LargePiece, Piece
+from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import CorruptBatch, QuorateError
 from quorate.protocol.framing import cut
 from quorate.protocol.identity import SourceName
@@ -27,8 +28,6 @@ from quorate.transport.fetch import FetchCall, fetch
 from quorate.v1.messages_pb2 import LOOKUP_RELEASED, FetchEnd, Missing
 
 _log = logging.getLogger("quorate.source")
-_RETRY_SECONDS = 0.2
-
 
 FetchFrom = Callable[[str, Range, list[Kept]], Awaitable[int]]
 """Adds what a store serves of a range, from its first message on and without a gap.
@@ -57,7 +56,7 @@ async def fetch_kept(
             _log.warning("fetching kept messages of %s from %s: %s", source, store, error)
             return NOTHING
 
-    return await fetch_all(load, fetch_from, lambda: asyncio.sleep(_RETRY_SECONDS))
+    return await fetch_all(load, fetch_from, lambda: asyncio.sleep(REPEAT.first))
 
 
 async def fetch_all(
@@ -82,7 +81,7 @@ async def fetch_all(
 
 
 async def collect(
-    call: FetchCall, store: str, lineage: Lineage, first: int, kept: list[Kept]
+    call: FetchCall[Answer], store: str, lineage: Lineage, first: int, kept: list[Kept]
 ) -> int:
     """Add to `kept` what a store serves from `first` on, without a gap; return as FetchFrom.
 
@@ -108,7 +107,7 @@ async def collect(
     return NOTHING
 
 
-def clipped(piece: Piece, lineage: Lineage, store: str) -> Kept:
+def clipped(piece: Piece | LargePiece, lineage: Lineage, store: str) -> Kept:
     """Return the part of a batch that belongs to the stream, as it may be sent again.
 
     The store may follow another lineage, so this source checks which messages are valid.
@@ -117,6 +116,8 @@ def clipped(piece: Piece, lineage: Lineage, store: str) -> Kept:
     valid = lineage.valid(HeldRange(header.first, header.last, header.epoch))
     if valid is None:
         raise CorruptBatch(f"from {store}", f"nothing of epoch {header.epoch} was asked for")
+    if isinstance(piece, LargePiece):
+        return Kept(piece.first, piece.last, piece.batch, store)
     begin, end = max(piece.first, valid.first), min(piece.last, valid.last)
     if (begin, end) == (header.first, header.last):
         return Kept(begin, end, piece.frame, store)

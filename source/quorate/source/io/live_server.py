@@ -17,17 +17,20 @@ import grpc
 import grpc.aio
 
 from quorate.protocol.errors import InvalidArgument, NotRegistered, QuorateError, UnknownTopic
+from quorate.protocol.limits import FRAGMENT_BYTES
 from quorate.protocol.wire import source_from_wire
 from quorate.source import events
-from quorate.source.events import EventLog
 from quorate.source.options import SourceOptions
 from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.fetch_answers import answers
 from quorate.source.protocol.frames import (
+    Framed,
+    fragment_frame,
     information_frame,
     keepalive_frame,
 )
 from quorate.transport.channels import frame_stream_handler, new_server
+from quorate.transport.event_log import EventLog
 from quorate.transport.failures import abort, check_version
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.source_pb2 import (
@@ -54,35 +57,52 @@ class _Receiver:
         self.keepalive_due = False
         self.ended = False
         self.news = asyncio.Event()
-        self._frames: deque[bytes] = deque()
+        self._frames: deque[Framed] = deque()
+        self._fragment_at = 0
         self._bytes = 0
         self._bytes_max = queue_bytes
 
-    def put(self, frame: bytes) -> int:
+    def put(self, frame: Framed) -> int:
         """Queue a frame. Return how many frames were dropped because the receiver is too slow."""
         dropped = 0
         self._bytes += len(frame) + _FRAME_OVERHEAD
         if self._bytes > self._bytes_max and self._frames:
             dropped = len(self._frames)
             self._frames.clear()
+            self._fragment_at = 0
             self._bytes = len(frame) + _FRAME_OVERHEAD
         self._frames.append(frame)
         self.news.set()
         return dropped
 
-    def take(self) -> bytes | None:
+    def take(self, stable_upto: int) -> bytes | None:
+        """Return the next frame, or fragment of a large batch; None: none waits."""
         if not self._frames:
             return None
-        frame = self._frames.popleft()
-        self._bytes -= len(frame) + _FRAME_OVERHEAD
-        return frame
+        frame = self._frames[0]
+        if isinstance(frame, bytes):
+            self._taken()
+            return frame
+        fragment = fragment_frame(frame, self._fragment_at, stable_upto)
+        self._fragment_at += FRAGMENT_BYTES
+        if self._fragment_at >= frame.size:
+            self._taken()
+        return fragment
+
+    def _taken(self) -> None:
+        self._bytes -= len(self._frames.popleft()) + _FRAME_OVERHEAD
+        self._fragment_at = 0
 
 
 class LiveServer:
     """The source's own gRPC service."""
 
     def __init__(
-        self, core: SourceCore, options: SourceOptions, log: EventLog, confirmed: Callable[[], None]
+        self,
+        core: SourceCore,
+        options: SourceOptions,
+        log: EventLog[events.Event],
+        confirmed: Callable[[], None],
     ) -> None:
         """Make a server that does not listen yet.
 
@@ -143,7 +163,7 @@ class LiveServer:
 
     # -- called by the engine ---------------------------------------------------------------
 
-    def publish(self, frame: bytes) -> None:
+    def publish(self, frame: Framed) -> None:
         """Queue a frame for every receiver."""
         for receiver in self._receivers:
             dropped = receiver.put(frame)
@@ -210,8 +230,8 @@ class LiveServer:
         core = self._core
         while True:
             receiver.news.clear()
-            frame = receiver.take()
             stable_upto = core.stable_upto
+            frame = receiver.take(stable_upto)
             if frame is not None:
                 receiver.keepalive_due = False
                 await context.write(frame)

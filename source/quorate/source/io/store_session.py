@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import Iterable
 from typing import Any, Protocol
 
 import grpc.aio
 
-from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.delays import Delays
+from quorate.protocol.errors import QuorateError, SourceActive, Unreachable
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.recovery import Promise
@@ -37,16 +37,15 @@ from quorate.source.protocol.registration import (
     Hold,
     OpenStream,
 )
-from quorate.transport.channels import SILENCE_SECONDS_MAX, frames_to, open_channel
+from quorate.transport.channels import SILENCE_SECONDS_MAX, frames_to
+from quorate.transport.connections import Connections
+from quorate.transport.delays import delay
 from quorate.transport.failures import error_from_call, errors_of, failure_from_wire
 from quorate.v1 import store_pb2 as v1
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
-from quorate.v1.store_pb2_grpc import StoreStub
 
 _log = logging.getLogger("quorate.source")
 _APPEND = "/quorate.v1.Store/Append"
-_RETRY_SECONDS_FIRST = 0.05
-_RETRY_SECONDS_MAX = 2.0
 _GOODBYE_SECONDS_MAX = 2.0
 
 AppendCall = grpc.aio.StreamStreamCall[bytes, v1.AppendResponse]
@@ -77,21 +76,29 @@ class StoreSession:
         self,
         store: StoreAddress,
         owner: SessionOwner,
+        connections: Connections,
         instance: bytes,
         reg_id: int,
         take_over: bool,
+        delays: Delays,
     ) -> None:
         self.store = store
-        self.channel = open_channel(store.address)
-        self.stub = StoreStub(self.channel)
+        self.connection = connections.connect(store.address)
         self._owner = owner
         self._core = owner.core
         self._instance = instance
         self._reg_id = store.reg_id or reg_id
         self._take_over = take_over
+        self._delays = delays
         self._news = asyncio.Event()
         self._ending: asyncio.Future[QuorateError] | None = None
         self._failures = 0
+        self._free_in: float | None = None
+
+    @property
+    def stub(self) -> Any:
+        """The stub for the next call to the store."""
+        return self.connection.store
 
     def wake(self) -> None:
         """Note a change: there may be a step to take or a frame to write."""
@@ -104,29 +111,28 @@ class StoreSession:
 
     async def run(self) -> None:
         """Run until cancelled, or until the stream has said goodbye."""
-        try:
-            while not self._core.closing:
-                step = self._core.step(self.store.name)
-                failed_before, failed = self._failures > 0, True
-                try:
-                    await self._take(step)
-                except QuorateError as error:
-                    self._failed(error)
-                except Exception as error:
-                    _log.exception("the session with store %s broke", self.store.name)
-                    self._failed(Unreachable(self.store.address, repr(error)))
-                else:
-                    failed = False
-                    self._owner.after_input()
-                same = self._core.step(self.store.name) == step and not isinstance(step, Hold)
-                if same or (failed and failed_before):
-                    await self._pause()
-                elif failed:
-                    self._failures += 1
-        finally:
-            await self.channel.close()
+        while not self._core.closing:
+            step = self._core.step(self.store.name)
+            failed_before, failed = self._failures > 0, True
+            try:
+                await self._take(step)
+            except QuorateError as error:
+                self._failed(error)
+            except Exception as error:
+                _log.exception("the session with store %s broke", self.store.name)
+                self._failed(Unreachable(self.store.address, repr(error)))
+            else:
+                failed = False
+                self._owner.after_input()
+            same = self._core.step(self.store.name) == step and not isinstance(step, Hold)
+            if same or (failed and failed_before):
+                await self._pause()
+            elif failed:
+                self._failures += 1
 
     def _failed(self, error: QuorateError) -> None:
+        # The end of a protection should not be missed by as much as the back-off has grown to.
+        self._free_in = error.free_in if isinstance(error, SourceActive) else None
         self._core.failed(self.store.name, error, self._now())
         self._owner.after_input()
 
@@ -135,15 +141,16 @@ class StoreSession:
 
     async def _pause(self) -> None:
         """Wait before the same step is repeated; a new step ends the wait."""
-        delay = min(_RETRY_SECONDS_MAX, _RETRY_SECONDS_FIRST * 2 ** min(self._failures, 10))
         self._failures += 1
+        seconds = delay(self._delays, self._failures)
+        if self._free_in is not None:
+            seconds = min(seconds, self._free_in + self._delays.first)
         step = self._core.step(self.store.name)
-        delay *= random.uniform(0.5, 1.0)
         if isinstance(step, OpenStream):
-            await asyncio.sleep(delay)  # each batch of other stores is a change
+            await asyncio.sleep(seconds)  # each batch of other stores is a change
             return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(delay):
+            async with asyncio.timeout(seconds):
                 while self._core.step(self.store.name) == step:
                     self._news.clear()
                     await self._news.wait()
@@ -231,7 +238,7 @@ class StoreSession:
     async def _stream(self, epoch: int) -> None:
         """Open the stream and keep it going until it fails. Raise the reason."""
         ending = self._ending = asyncio.get_running_loop().create_future()
-        call: AppendCall = frames_to(self.channel, _APPEND, v1.AppendResponse.FromString)
+        call: AppendCall = frames_to(self.connection.channel, _APPEND, v1.AppendResponse.FromString)
         try:
             await self._open(call, epoch)
             reader = asyncio.ensure_future(self._read(call))
@@ -312,6 +319,10 @@ class StoreSession:
         does."""
         if response.HasField("failed"):
             raise failure_from_wire(response.failed, self.store.address)
+        if response.HasField("fragment_taken"):
+            taken = response.fragment_taken
+            self._core.fragment_taken(self.store.name, taken.sequence, taken.upto, self._now())
+            self.wake()
         if response.HasField("replaced"):
             self._owner.store_known(response.replaced, self.store.name)
         if response.HasField("waited_for"):
@@ -325,6 +336,8 @@ class StoreSession:
                 frame = self._core.next_frame(self.store.name, self._now())
                 if frame is not None:
                     await call.write(frame)
+                elif self._core.holds_back(self.store.name):
+                    await self._news.wait()
                 elif self._core.closing:
                     await call.write(self._core.goodbye_frame())
                     await call.done_writing()

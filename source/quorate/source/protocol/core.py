@@ -9,7 +9,9 @@ the publish store, and only then released to the wire.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from math import inf
 
+from quorate.protocol.consensus import Behaviour
 from quorate.protocol.ends import Told
 from quorate.protocol.errors import (
     Closed,
@@ -18,8 +20,10 @@ from quorate.protocol.errors import (
     InvalidArgument,
     NotRegistered,
     QuorateError,
+    SendTimedOut,
 )
-from quorate.protocol.framing import encode_batch, read_header
+from quorate.protocol.fragments import Batch, header_of
+from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
@@ -33,9 +37,10 @@ from quorate.source.protocol.confirmations import Confirmations
 from quorate.source.protocol.event_filter import Notices
 from quorate.source.protocol.flight_window import Window
 from quorate.source.protocol.frames import (
+    Framed,
     Packed,
-    batch_frame,
     batch_of,
+    framed,
     goodbye_frame,
     information_frame,
     open_frame,
@@ -82,7 +87,7 @@ class SourceCore:
         instance: bytes,
         *,
         stable_upto: int = NOTHING,
-        unstable: Sequence[bytes] = (),
+        unstable: Sequence[Batch] = (),
         previous: Sequence[Layout] = (),
     ) -> None:
         """Begin unregistered.
@@ -115,7 +120,7 @@ class SourceCore:
             name,
             policy,
             [store.name for store in stores if store.name not in policy.backups],
-            options.consensus,
+            Behaviour(options.consensus),
             options.registration_interval,
             [layout.policy for layout in previous],
         )
@@ -124,8 +129,9 @@ class SourceCore:
         self.roster = Roster(stores, previous)
         self.registration.addresses = self.roster.addresses
         self._notices = Notices(policy, options, stable_upto)
-        self._tells_stable = options.stability_events is not StabilityEvents.NONE
-        self._tells_stored = options.stability_events is StabilityEvents.STORE
+        told = StabilityEvents(options.stability_events)
+        self._tells_stable = told is not StabilityEvents.NONE
+        self._tells_stored = told is StabilityEvents.STORE
         self._changing = Changing(policy, options.backup_after)
         self.instance = instance
         """The ID that tells this object from every other one with its identity."""
@@ -133,11 +139,13 @@ class SourceCore:
         self._version = 1
         self._decision: Decision | None = None
         self._from_policies: tuple[Policy, ...] = ()
-        self._unstable = list(unstable)
+        self._unstable: list[Batch] = list(unstable)
         self._compared_upto = (
-            max(stable_upto, read_header(unstable[0]).first - 1) if unstable else None
+            max(stable_upto, header_of(unstable[0]).first - 1) if unstable else None
         )
         self._streaming_since = 0.0
+        self._was_complete_at = 0.0
+        """The last time at which messages were accepted; before that, the time of the start."""
         self._streamed_epoch = 0
         self._taken = False
 
@@ -197,6 +205,18 @@ class SourceCore:
             return None
         return NotRegistered(str(self.name), who_takes(self.streams))
 
+    def send_timed_out(self, seconds: float) -> SendTimedOut:
+        """Return the error of a call that waited for so long and accepted nothing."""
+        if isinstance(self.refusal(), NotRegistered):
+            why = "too few stores take the stream"
+        elif self.window.exceeded:
+            why = "the flight window is full of messages that are not stable"
+        elif self.window.paced_out:
+            why = "receivers lag"
+        else:
+            why = "others send"
+        return SendTimedOut(str(self.name), f"{seconds:g} s", why)
+
     def unfinished(self) -> QuorateError:
         """Return why messages are not accepted yet, for a caller that stops waiting."""
         return self.registration.unfinished(self.streams.connected())
@@ -207,7 +227,14 @@ class SourceCore:
 
     # -- registration -----------------------------------------------------------------------
 
-    def start(self, now: float) -> None:
+    def start(self, now: float, until: float = -inf) -> None:
+        """Register.
+
+        until: the time until which the application waits for the end of another instance's
+        protection; inf: for as long as it takes.
+        """
+        self._was_complete_at = now
+        self.registration.wait_until(until)
         self.registration.start(now)
         self._sync_stores()
 
@@ -579,6 +606,14 @@ class SourceCore:
             return information_frame(self.information(), self.stable_upto)
         return self.streams.next_frame(store, self.retention, self.stable_upto, now)
 
+    def holds_back(self, store: str) -> bool:
+        """Return whether the store is sent nothing although there is more: it writes fragments."""
+        return self.streams.cursors[store].waits_for_store
+
+    def fragment_taken(self, store: str, sequence: int, upto: int, now: float) -> None:
+        """Note how far the store has written the fragments of a large batch, in bytes."""
+        self.streams.fragment_taken(store, sequence, upto, now)
+
     def acknowledged(self, store: str, upto: int, now: float) -> None:
         """Note that the store holds everything up to here."""
         if not self.streams.cursors[store].open:
@@ -674,10 +709,10 @@ class SourceCore:
         self.marker = marker or self.marker
         return Packed(first, first + len(payloads) - 1, batch)
 
-    def release(self, packed: Packed, now: float) -> bytes:
+    def release(self, packed: Packed, now: float) -> Framed:
         """Release a batch, which is in the publish store, to the wire. Return its frame."""
         self._taken = False
-        frame = batch_frame(packed.batch, self.stable_upto)
+        frame = framed(packed.batch, self.stable_upto)
         self.retention.append(packed.first, packed.last, frame, self.window.packed_bytes, now)
         self.pacing.sent(packed.last, self.window.packed_bytes)
         self.streams.busy()
@@ -694,11 +729,21 @@ class SourceCore:
         self._pace()
         self.events += self.pacing.news(self.window, now)
         self.events += self._notices.waiting(*self.registration.waiting_for(now))
+        self.events += self._notices.kept_out(self.registration.waiting_for_identity(now))
         changes = self.complete and self.registration.phase is not Phase.STREAMING
         if changes and not self._changing.is_waited_for(now):
             self._lose_quorum(frozenset())
         self.events += self._notices.overdue(self.retention, self.stable_upto, now)
         self.events += self._notices.reclaimed(self.retention)
+        self._give_up(now)
+
+    def _give_up(self, now: float) -> None:
+        """End the source if it had too few stores for as long as its options allow."""
+        patience = self._options.delays.give_up_after
+        if self.complete:
+            self._was_complete_at = now
+        elif patience is not None and now >= self._was_complete_at + patience:
+            self.fail(self.unfinished())
 
     def _overtake(self, now: float) -> None:
         epoch = self.registration.overtake_epoch(now)

@@ -7,6 +7,7 @@ what the state is.
 from __future__ import annotations
 
 from collections.abc import Set
+from math import inf
 
 from quorate.protocol.errors import (
     ContentConflict,
@@ -37,6 +38,7 @@ class Notices:
         self._options = options
         self._policy = declared
         self._waiting: tuple[tuple[str, ...], bool] = ((), False)
+        self._kept_out = False
         self._limbo: dict[str, str] = {}
         self._state_only: set[str] = set()
         self._unresponsive: dict[str, str] = {}
@@ -54,6 +56,18 @@ class Notices:
         told = (missing, seconds > 0)
         before, self._waiting = self._waiting, told
         return [events.WaitingForStores(missing, seconds)] if missing and told != before else []
+
+    def kept_out(self, waiting: tuple[tuple[str, ...], float] | None) -> News:
+        """Report that a registration waits for the end of another instance's protection.
+
+        waiting: the stores that protect it, and the seconds until that ends.
+        """
+        told = waiting is not None
+        before, self._kept_out = self._kept_out, told
+        if waiting is None or before:
+            return []
+        stores, seconds = waiting
+        return [events.WaitingForIdentity(stores, seconds if seconds < inf else None)]
 
     def in_limbo(self, store: str, reason: str) -> News:
         """Report a store in limbo, which cannot vouch for what it lacks."""

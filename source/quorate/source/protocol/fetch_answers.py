@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quorate.protocol.answers import AnswerPacking
-from quorate.protocol.framing import read_header
+from quorate.protocol.fragments import LargeBatch, fragments_of
 from quorate.protocol.ranges import Range
 from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.frames import batch_of
@@ -35,9 +35,14 @@ def answers(core: SourceCore, first: int, last: int) -> Iterator[v1.FetchRespons
             first = lost.last + 1
             continue
         batch = batch_of(item.frame)
-        header = read_header(batch)
-        packing.fetched(batch, Range(max(first, header.first), min(last, header.last)))
+        part = Range(max(first, item.first), min(last, item.last))
+        if isinstance(batch, LargeBatch):
+            for at, data in fragments_of(batch):
+                packing.fragment(at, batch.size, data, part)
+                yield from packing.full()
+        else:
+            packing.fetched(batch, part)
+            yield from packing.full()
         first = item.last + 1
-        yield from packing.full()
     packing.end(core.packed_upto, core.stable_upto, core.registration.lineage)
     yield from packing.all()

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import accumulate
 
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, NOTHING, SEQUENCE_MAX
 from quorate.source.options import FlightBehaviour, SourceOptions
@@ -29,6 +31,7 @@ class Window:
         "exceeded_noted",
         "is_open",
         "lag_noted",
+        "lock",
         "message_bytes_max",
         "next_sequence",
         "paced_bytes",
@@ -46,8 +49,10 @@ class Window:
     def __init__(self, options: SourceOptions) -> None:
         self._flight_messages = options.flight_messages
         self._flight_bytes = options.flight_bytes
-        self._notify = options.flight_behaviour is FlightBehaviour.NOTIFY
+        self._notify = FlightBehaviour(options.flight_behaviour) is FlightBehaviour.NOTIFY
         self.message_bytes_max = options.message_bytes_max
+        self.lock: AbstractContextManager[object] = nullcontext()
+        """Held by whoever changes the window. The blocking source puts a re-entrant lock here."""
         self.payloads: list[bytes] = []
         """The payloads of messages accepted but not packed; they end just before next_sequence."""
         self.attributes: list[bytes] = []
@@ -75,13 +80,14 @@ class Window:
 
     def restart(self, packed_upto: int, packed_bytes: int, stable_upto: int) -> None:
         """Go on behind what was packed; gathered messages stay gathered."""
-        gathered_bytes = self.sent_bytes - self.packed_bytes
-        self.packed_bytes = packed_bytes
-        self.sent_bytes = packed_bytes + gathered_bytes
-        self.stable_bytes = 0
-        self.next_sequence = packed_upto + 1 + len(self.payloads)
-        self.stable_upto = stable_upto
-        self.refresh()
+        with self.lock:
+            gathered_bytes = self.sent_bytes - self.packed_bytes
+            self.packed_bytes = packed_bytes
+            self.sent_bytes = packed_bytes + gathered_bytes
+            self.stable_bytes = 0
+            self.next_sequence = packed_upto + 1 + len(self.payloads)
+            self.stable_upto = stable_upto
+            self.refresh()
 
     @property
     def gathered_from(self) -> int:
@@ -116,9 +122,12 @@ class Window:
         return not self._notify and (self.exceeded or self.paced_out)
 
     def room(self) -> tuple[int, int]:
-        """Return how many messages, and about how many bytes, may gather before a pause."""
-        messages = BATCH_MESSAGES_MAX - len(self.payloads)
-        size = BATCH_BYTES_TARGET - (self.sent_bytes - self.packed_bytes)
+        """Return how many messages, and about how many bytes, may gather before a pause.
+
+        A pause is due at the end of each batch, also if several have gathered.
+        """
+        messages = BATCH_MESSAGES_MAX - len(self.payloads) % BATCH_MESSAGES_MAX
+        size = BATCH_BYTES_TARGET - (self.sent_bytes - self.packed_bytes) % BATCH_BYTES_TARGET
         if not self._notify or not (self.exceeded_noted or self.exceeded):
             messages = min(
                 messages, self.stable_upto + 1 + self._flight_messages - self.next_sequence
@@ -133,51 +142,92 @@ class Window:
 
     def refresh(self) -> None:
         """Set where sends pause, from all other state."""
-        if not self.is_open or self.reserved:
-            self.pause_at = 0
-        elif not self.payloads:
-            # The first message of a batch pauses, so that its send starts the packing.
-            self.pause_at = self.next_sequence
-        else:
-            self.gather()
+        with self.lock:
+            if self.is_open and not self.payloads and not self.reserved:
+                # The first message of a batch pauses, so that its send starts the packing.
+                self.pause_at = self.next_sequence
+            else:
+                self.gather()
 
     def gather(self) -> None:
         """Admit messages up to the end of the batch or of the flight window."""
-        messages, size = self.room()
-        self.pause_at = min(self.next_sequence + messages, SEQUENCE_MAX)
-        self.pause_at_bytes = self.sent_bytes + size
+        with self.lock:
+            if not self.is_open or self.reserved:
+                self.pause_at = 0
+                return
+            messages, size = self.room()
+            self.pause_at = min(self.next_sequence + messages, SEQUENCE_MAX)
+            self.pause_at_bytes = self.sent_bytes + size
+
+    def reserve(self, reserved: bool) -> None:
+        """Begin or end a time in which only the caller adds messages."""
+        with self.lock:
+            self.reserved = reserved
+            self.refresh()
 
     def settle(self, stable_upto: int, stable_bytes: int) -> None:
         """Note that more is stable."""
-        self.stable_upto = stable_upto
-        self.stable_bytes = max(self.stable_bytes, stable_bytes)
-        self.refresh()
+        with self.lock:
+            self.stable_upto = stable_upto
+            self.stable_bytes = max(self.stable_bytes, stable_bytes)
+            self.refresh()
 
     def pace(self, upto: int, size: int) -> None:
         """Set the bounds that the receivers' positions allow."""
         if (upto, size) != (self.paced_upto, self.paced_bytes):
-            self.paced_upto, self.paced_bytes = upto, size
-            self.refresh()
+            with self.lock:
+                self.paced_upto, self.paced_bytes = upto, size
+                self.refresh()
 
     def add(self, payloads: Sequence[bytes], attributes: Sequence[bytes], size: int) -> None:
         """Accept messages. attributes: as many as payloads, or none if no message has any."""
-        if attributes:
-            fill_up(self.attributes, len(self.payloads))
-            self.attributes += attributes
-        self.payloads += payloads
-        self.next_sequence += len(payloads)
-        self.sent_bytes += size
+        with self.lock:
+            if attributes:
+                fill_up(self.attributes, len(self.payloads))
+                self.attributes += attributes
+            self.payloads += payloads
+            self.next_sequence += len(payloads)
+            self.sent_bytes += size
 
     def take(self) -> tuple[int, list[bytes], list[bytes]]:
-        """Return what has gathered: the number of its first message, payloads and attributes.
+        """Return the next batch: the number of its first message, payloads and attributes.
 
         It counts as packed now. The attributes are as many as the payloads, or none.
         """
-        first, payloads, attributes = self.gathered_from, self.payloads, self.attributes
-        self.payloads = []
-        if attributes:
-            fill_up(attributes, len(payloads))
-            self.attributes = []
-        self.packed_bytes = self.sent_bytes
-        self.refresh()
-        return first, payloads, attributes
+        with self.lock:
+            first, payloads, attributes = self.gathered_from, self.payloads, self.attributes
+            if attributes:
+                fill_up(attributes, len(payloads))
+            count = self._batch_end()
+            self.payloads, self.attributes = payloads[count:], attributes[count:]
+            if count == len(payloads):
+                self.packed_bytes = self.sent_bytes
+            else:
+                del payloads[count:], attributes[count:]
+                self.packed_bytes += sum(map(len, payloads)) + sum(map(len, attributes))
+            self.refresh()
+            return first, payloads, attributes
+
+    def _batch_end(self) -> int:
+        """Return how many of the gathered messages become the next batch: mostly all of them."""
+        payloads, attributes = self.payloads, self.attributes
+        count = len(payloads)
+        if not count:
+            return 0
+        newest = len(payloads[-1]) + (len(attributes[-1]) if len(attributes) == count else 0)
+        if (
+            count <= BATCH_MESSAGES_MAX
+            and self.sent_bytes - self.packed_bytes - newest < BATCH_BYTES_TARGET
+        ):
+            return count
+        sizes = list(map(len, payloads[:BATCH_MESSAGES_MAX]))
+        for number, each in enumerate(attributes[: len(sizes)]):
+            sizes[number] += len(each)
+        return next(
+            (
+                number
+                for number, size in enumerate(accumulate(sizes), 1)
+                if size >= BATCH_BYTES_TARGET
+            ),
+            len(sizes),
+        )

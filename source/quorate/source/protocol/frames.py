@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quorate.protocol.fields import varint
+from quorate.protocol.fragments import Batch, LargeBatch
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.v1.messages_pb2 import (
     AppendOpen,
@@ -23,22 +24,52 @@ class Packed:
 
     first: int
     last: int
-    batch: bytes
+    batch: Batch
 
+
+Framed = bytes | LargeBatch
+"""A batch as the source retains it: a frame with all of it, or a large batch.
+
+The frames of a large batch are made when they are sent. So its bytes are in memory once.
+"""
 
 _BATCH_TAG = b"\x0a"  # field 1, length-delimited
+_FRAGMENT_TAG = b"\x42"  # field 8, length-delimited
+_AT_TAG, _SIZE_TAG, _DATA_TAG = b"\x08", b"\x10", b"\x1a"  # fields 1 to 3 of Fragment
 _STABLE_TAG = b"\x78"  # field 15, varint
+
+
+def framed(batch: Batch, stable_upto: int) -> Framed:
+    """Return a batch as the source retains it."""
+    return batch if isinstance(batch, LargeBatch) else batch_frame(batch, stable_upto)
 
 
 def batch_frame(batch: bytes, stable_upto: int) -> bytes:
     """Return a frame with a batch, put together by hand: protobuf would copy the batch three
     times."""
-    zigzag = stable_upto << 1 if stable_upto >= 0 else (-stable_upto << 1) - 1
-    return b"".join((_BATCH_TAG, varint(len(batch)), batch, _STABLE_TAG, varint(zigzag)))
+    stable = varint(_zigzag(stable_upto))
+    return b"".join((_BATCH_TAG, varint(len(batch)), batch, _STABLE_TAG, stable))
 
 
-def batch_of(frame: bytes) -> bytes:
-    """Return the batch in a frame that batch_frame made."""
+def fragment_frame(batch: LargeBatch, at: int, stable_upto: int) -> bytes:
+    """Return a frame with the fragment of a large batch at this offset."""
+    data = batch.fragment(at)
+    head = b"".join(
+        (_AT_TAG, varint(at), _SIZE_TAG, varint(batch.size), _DATA_TAG, varint(len(data)))
+    )
+    stable = varint(_zigzag(stable_upto))
+    length = varint(len(head) + len(data))
+    return b"".join((_FRAGMENT_TAG, length, head, data, _STABLE_TAG, stable))
+
+
+def _zigzag(number: int) -> int:
+    return number << 1 if number >= 0 else (-number << 1) - 1
+
+
+def batch_of(frame: Framed) -> Batch:
+    """Return the batch that was given to `framed`."""
+    if isinstance(frame, LargeBatch):
+        return frame
     batch: bytes = Frame.FromString(frame).batch
     return batch
 

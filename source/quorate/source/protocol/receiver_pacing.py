@@ -218,7 +218,7 @@ def pacing_of(options: SourceOptions) -> Pacing | Unpaced:
         return Unpaced()
     # With NOTIFY the application watches its receivers and wants each change at once. With BLOCK
     # sends wait anyway, and a report each time would be too many.
-    notifies = options.flight_behaviour is FlightBehaviour.NOTIFY
+    notifies = FlightBehaviour(options.flight_behaviour) is FlightBehaviour.NOTIFY
     return Pacing(options.receiver_pacing, 0.0 if notifies else CALM_SECONDS)
 
 

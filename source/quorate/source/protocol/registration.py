@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from math import inf
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
@@ -33,6 +34,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.incarnations import Incarnations
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.protection import Protection
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import (
     Decision,
@@ -46,6 +48,8 @@ from quorate.protocol.recovery import (
 )
 from quorate.source.protocol.state_only import never_stable
 
+_MOMENT_SECONDS = 0.5
+"""The time, in seconds, that stores which are up may take to answer; nobody is told of it."""
 _STUCK_INTERVALS = 10
 """The number of registration intervals without a stream after which the source decides anew."""
 
@@ -150,6 +154,7 @@ class Registration:
         self._previous = tuple(previous)
         self._behaviour = behaviour
         self._interval = interval
+        self._moment = min(_MOMENT_SECONDS, interval / 4)
         self._started_at = 0.0
         self._decided_at = 0.0
         self._waits_longer = False
@@ -164,6 +169,7 @@ class Registration:
         self._fenced: dict[str, int] = {}
         self._fenced_at = 0.0
         self._lost: MissingMessages | None = None
+        self._protection = Protection()
         self._ended_epoch = 0
         self._begun_known = 0
         self._decided_epoch = 0
@@ -194,6 +200,13 @@ class Registration:
     def retarget(self, policy: Policy) -> None:
         """Want this policy instead. The next registration goes to it."""
         self._policy = policy
+
+    def wait_until(self, until: float) -> None:
+        """Set the time until which the application waits while stores protect another instance.
+
+        inf: it waits for as long as it takes.
+        """
+        self._protection.until = until
 
     def start(self, now: float, epoch: int = 1, advance: bool = False) -> None:
         """Ask every store for a promise of this epoch. Earlier answers are void.
@@ -263,6 +276,7 @@ class Registration:
             self._disbelieved.add(store)
             return False
         self._disbelieved.discard(store)
+        self._protection.ended(store)
         former = self._incarnations.get(store)
         another = former is not None and former[1] != grant.incarnation
         if another:
@@ -364,6 +378,10 @@ class Registration:
         """Note that a call to the store failed, or that its stream ended."""
         self._failures[store] = error
         self._parting.discard(store)
+        if isinstance(error, SourceActive):
+            self._protection.refused(store, error, now)
+        else:
+            self._protection.ended(store)
         match error:
             case Fenced() if error.epoch < self.epoch:
                 # A late end of a stream of this source's older epoch says nothing about this one.
@@ -456,10 +474,26 @@ class Registration:
 
         0 seconds: until enough of them answer.
         """
-        if self.phase is not Phase.PROMISING:
+        if self.phase is not Phase.PROMISING or now < self._started_at + self._moment:
             return (), 0.0
-        silent = tuple(store for store in self._hopeful() if store not in self._grants)
+        heard = self._grants.keys() | self._protection.stores
+        silent = tuple(
+            store for store in self.wanted() if store not in heard and not self._hopeless(store)
+        )
         return silent, max(0.0, self._started_at + self._interval - now)
+
+    def waiting_for_identity(self, now: float) -> tuple[tuple[str, ...], float] | None:
+        """Return the stores that protect another instance, and for how many seconds at least.
+
+        inf seconds: that instance has its stream open. None: no such store is waited for.
+        """
+        stores = tuple(store for store in self.wanted() if store in self._protection.stores)
+        if not stores or not self._is_kept_out(now) or self.error is not None:
+            return None
+        seconds = self._protection.ends_in(now)
+        if seconds == inf and self._protection.until < inf:
+            return None
+        return stores, seconds
 
     def _hopeful(self) -> list[str]:
         return [
@@ -471,13 +505,11 @@ class Registration:
     def decide(self, now: float, own: OwnKnowledge) -> Decision | None:
         """Return what is kept, once enough stores have promised. The phase is BEGINNING then."""
         hopeful = self._hopeful()
-        waited = now >= self._started_at + self._interval
-        if waited:
-            active = [e for e in self._failures.values() if isinstance(e, SourceActive)]
-            if active:
-                self.error = active[0]
-                return None
-        elif not all(store in self._grants for store in hopeful):
+        if self._is_kept_out(now):
+            if not self._protection.is_worth_waiting_for(now):
+                self.error = self._protection.refusal
+            return None
+        if not self._has_waited(now) and not all(store in self._grants for store in hopeful):
             return None
         promises = without_ended(self._promises())
         previous = () if self._moved else self._previous
@@ -499,6 +531,19 @@ class Registration:
                     return decision
         return None
 
+    def _has_waited(self, now: float) -> bool:
+        return now >= self._started_at + self._interval
+
+    def _is_kept_out(self, now: float) -> bool:
+        """Return whether stores that protect another instance keep this one from going on.
+
+        Without a blocking set nothing can become stable, whatever the other stores say. Other
+        stores that refuse are waited for as silent ones are.
+        """
+        refusing = self._protection.stores
+        blocked = self._policy.blocks(refusing & self._policy.stores)
+        return bool(refusing) and (blocked or self._has_waited(now))
+
     def _promises(self) -> dict[str, Promise]:
         return {store: grant.promise for store, grant in self._grants.items()}
 
@@ -513,9 +558,24 @@ class Registration:
         vouching = {store for store, promise in promises.items() if not promise.limbo}
         if self._policy.blocks(vouching & self._policy.stores):
             self.error = PolicyNotInForce(
-                str(self._name), ", and ".join(map(str, membership.policies)), str(self._declared)
+                str(self._name),
+                ", and ".join(map(str, membership.policies)),
+                str(self._declared),
+                self._unnamed(membership),
             )
         return False
+
+    def _unnamed(self, membership: Membership) -> str:
+        """Return the stores in force as previous_policies has them, if they are a plain list of
+        addresses; else empty.
+
+        The name of a store without a name is its address.
+        """
+        stores = sorted(membership.stores)
+        is_plain = all(
+            policy.is_variant_of(Policy.majority_of(stores)) for policy in membership.policies
+        )
+        return ",".join(stores) if is_plain and all(":" in store for store in stores) else ""
 
     def _follows_on(self, membership: Membership) -> bool:
         return any(
@@ -675,6 +735,8 @@ class Registration:
         """
         if self.error is not None:
             return self.error
+        if self._protection.refusal is not None:
+            return self._protection.refusal
         if self._lost is not None:
             return self._lost
         behind = {s for s in self._failures if self._begun.get(s) != self.membership}

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from quorate.protocol.errors import ContentConflict
-from quorate.protocol.framing import cut, read_header, same_content
+from quorate.protocol.fragments import Batch, LargeBatch, header_of, same_messages
+from quorate.protocol.framing import cut
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import RangeSet
 from quorate.protocol.recovery import Decision
-from quorate.source.protocol.frames import batch_frame
+from quorate.source.protocol.frames import framed
 from quorate.source.protocol.retention import Retention
 
 
@@ -25,7 +26,7 @@ class Kept:
 
     first: int
     last: int
-    batch: bytes
+    batch: Batch
     store: str
 
 
@@ -50,13 +51,13 @@ class Load:
         return upto, self.holders[start]
 
 
-def first_of(unstable: Sequence[bytes]) -> int | None:
+def first_of(unstable: Sequence[Batch]) -> int | None:
     """Return the first sequence number that the source still has itself; None: it has no
     message."""
-    return read_header(unstable[0]).first if unstable else None
+    return header_of(unstable[0]).first if unstable else None
 
 
-def plan_load(decision: Decision, stable_upto: int, unstable: Sequence[bytes]) -> Load | None:
+def plan_load(decision: Decision, stable_upto: int, unstable: Sequence[Batch]) -> Load | None:
     """Return what to fetch: kept messages that are not stable or that the source must compare.
 
     None: there is nothing to fetch.
@@ -83,42 +84,46 @@ def plan_load(decision: Decision, stable_upto: int, unstable: Sequence[bytes]) -
     return Load(first, last, holders, decision.lineage, decision.losses)
 
 
-def newest_marker(decision: Decision, unstable: Iterable[bytes]) -> bytes:
+def newest_marker(decision: Decision, unstable: Iterable[Batch]) -> bytes:
     """Return the newest marker of the kept messages and of those that are sent again."""
-    own = [header.marker for header in map(read_header, unstable) if header.marker]
+    own = [header.marker for header in map(header_of, unstable) if header.marker]
     if own:
         return own[-1]
     return decision.marker.value if decision.marker else b""
 
 
 def conflict(
-    source: SourceName, kept: Iterable[Kept], unstable: Sequence[bytes]
+    source: SourceName, kept: Iterable[Kept], unstable: Sequence[Batch]
 ) -> ContentConflict | None:
     """Return the first conflict: a store with other content than the source under the same
     number."""
     for item in kept:
         for own in unstable:
-            if not same_content(item.batch, own):
-                header = read_header(own)
+            if not same_messages(item.batch, own):
+                header = header_of(own)
                 return ContentConflict(str(source), header.first, header.last, item.store)
     return None
 
 
 def sent_again(
-    epoch: int, kept_upto: int, unstable: Iterable[bytes]
-) -> Iterable[tuple[int, int, bytes]]:
+    epoch: int, kept_upto: int, unstable: Iterable[Batch]
+) -> Iterable[tuple[int, int, Batch]]:
     """Yield first number, last number and batch of what no store kept; only the epoch is
     changed."""
     for own in unstable:
-        header = read_header(own)
-        if header.last > kept_upto:
-            first = max(header.first, kept_upto + 1)
+        header = header_of(own)
+        if header.last <= kept_upto:
+            continue
+        first = max(header.first, kept_upto + 1)
+        if isinstance(own, LargeBatch):
+            yield first, header.last, own.in_epoch(epoch)
+        else:
             yield first, header.last, cut(own, header, first, header.last, epoch)
 
 
 def carried_over(
     kept: Sequence[Kept],
-    unstable: Iterable[bytes],
+    unstable: Iterable[Batch],
     epoch: int,
     kept_upto: int,
     stable_upto: int,
@@ -131,9 +136,9 @@ def carried_over(
     needed = [item for item in kept if item.last > stable_upto]
     retention = Retention(needed[0].first if needed else kept_upto + 1)
 
-    def retain(first: int, last: int, batch: bytes) -> None:
+    def retain(first: int, last: int, batch: Batch) -> None:
         size = retention.payload_bytes + len(batch)
-        retention.append(first, last, batch_frame(batch, stable_upto), size, now)
+        retention.append(first, last, framed(batch, stable_upto), size, now)
 
     for item in needed:
         retain(item.first, item.last, item.batch)

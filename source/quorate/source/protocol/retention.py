@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from quorate.protocol.ranges import Range
+from quorate.source.protocol.frames import Framed
 
 _FRAME_OVERHEAD = 200
 """The memory, in bytes, that a frame costs besides its own bytes. It makes small frames count."""
@@ -20,7 +21,7 @@ _FRAME_OVERHEAD = 200
 class RetainedFrame(NamedTuple):
     first: int
     last: int
-    frame: bytes
+    frame: Framed
     """The frame, serialized once; every store and receiver gets these bytes."""
     payload_bytes_upto: int
     """The payload bytes of the stream up to the end of this frame."""
@@ -65,7 +66,7 @@ class Retention:
         return self._frames[0].first if self._frames else self.next_sequence
 
     def append(
-        self, first: int, last: int, frame: bytes, payload_bytes_upto: int, now: float
+        self, first: int, last: int, frame: Framed, payload_bytes_upto: int, now: float
     ) -> None:
         """Add the next frame. payload_bytes_upto: payload bytes of the stream up to its end."""
         assert first >= self.next_sequence or not self._frames, (first, self.next_sequence)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quorate.protocol.limits import NOTHING
+from quorate.protocol.fragments import LargeBatch
+from quorate.protocol.limits import FRAGMENT_BYTES, FRAGMENTS_AHEAD, NOTHING
 from quorate.source.protocol.frames import (
+    fragment_frame,
     keepalive_frame,
     skip_frame,
 )
@@ -36,6 +38,20 @@ class StoreCursor:
     """Whether the store keeps messages of the topic. If not, it is sent none."""
     told_stable_upto: int = NOTHING
     """The stable number that a store without messages was sent last."""
+    fragment_at: int = 0
+    """The offset of the next fragment of the large batch that is being sent."""
+    taken_upto: int = 0
+    """The bytes of that batch that the store said it has written."""
+
+    @property
+    def waits_for_store(self) -> bool:
+        """Whether the store must write fragments before it is sent more."""
+        return self.fragment_at - self.taken_upto >= FRAGMENTS_AHEAD * FRAGMENT_BYTES
+
+    def go_on_at(self, sequence: int) -> None:
+        """Leave the large batch that was being sent, if one was, and go on at this number."""
+        self.next_sequence = sequence
+        self.fragment_at = self.taken_upto = 0
 
     def close(self) -> None:
         self.open = self.idle = False
@@ -122,7 +138,10 @@ class Streams:
     def next_frame(
         self, store: str, retention: Retention, stable_upto: int, now: float
     ) -> bytes | None:
-        """Return the next frame: messages, skip or keepalive. None makes the stream idle."""
+        """Return the next frame: messages, skip or keepalive. None: there is none for now.
+
+        The stream is idle then, unless the store must first write fragments.
+        """
         cursor = self.cursors[store]
         if not cursor.takes_data:
             return self._state_frame(cursor, stable_upto)
@@ -130,7 +149,7 @@ class Streams:
             # The store lacks messages that have left the retention; only stable messages leave it.
             first, last = cursor.next_sequence, retention.first - 1
             cursor.ordinal = retention.base
-            cursor.next_sequence = last + 1
+            cursor.go_on_at(last + 1)
             return skip_frame(first, last, stable_upto)
         item = retention.at(cursor.ordinal)
         goes_on_at = item.first if item is not None else retention.next_sequence
@@ -138,18 +157,37 @@ class Streams:
             # No store has what is between: an operator has accepted that it is lost.
             first, cursor.next_sequence = cursor.next_sequence, goes_on_at
             return skip_frame(first, goes_on_at - 1, stable_upto)
-        if item is not None:
-            cursor.ordinal += 1
-            cursor.next_sequence = item.last + 1
+        if item is not None and not cursor.waits_for_store:
             cursor.keepalive_due = False
             if cursor.waiting_since is None:
                 cursor.waiting_since = now
+            if isinstance(item.frame, LargeBatch):
+                return self._next_fragment(cursor, item.frame, stable_upto)
+            cursor.ordinal += 1
+            cursor.next_sequence = item.last + 1
             return item.frame
         if cursor.keepalive_due:
             cursor.keepalive_due = False
             return keepalive_frame(stable_upto)
-        cursor.idle = True
+        cursor.idle = item is None
         return None
+
+    @staticmethod
+    def _next_fragment(cursor: StoreCursor, batch: LargeBatch, stable_upto: int) -> bytes:
+        frame = fragment_frame(batch, cursor.fragment_at, stable_upto)
+        cursor.fragment_at += FRAGMENT_BYTES
+        if cursor.fragment_at >= batch.size:
+            cursor.ordinal += 1
+            cursor.go_on_at(batch.header.last + 1)
+        return frame
+
+    def fragment_taken(self, store: str, sequence: int, upto: int, now: float) -> None:
+        """Note that the store has written so many bytes of the large batch of this number."""
+        cursor = self.cursors[store]
+        if cursor.waiting_since is not None:
+            cursor.waiting_since = now
+        if sequence == cursor.next_sequence:
+            cursor.taken_upto = min(upto, cursor.fragment_at)
 
     @staticmethod
     def _state_frame(cursor: StoreCursor, stable_upto: int) -> bytes | None:

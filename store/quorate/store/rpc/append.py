@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import grpc.aio
@@ -26,6 +27,7 @@ from quorate.store.engine import Engine
 from quorate.store.rules.lifetimes import lifetimes_from_wire
 from quorate.store.rules.receivers import waited_for
 from quorate.store.rules.source_state import AppendStream
+from quorate.store.storage.interface import Write
 from quorate.transport.channels import SILENCE_SECONDS_MAX
 from quorate.transport.failures import check_version, failure_to_wire
 from quorate.v1 import messages_pb2 as v1
@@ -48,6 +50,28 @@ def check_instance(instance: bytes) -> bytes:
     return instance
 
 
+class _Fragments:
+    """The fragments of one message that were written, and of which the source is to be told."""
+
+    def __init__(self, sequence: int, news: asyncio.Event) -> None:
+        """sequence: the number of the message. news: is set when there is something to tell."""
+        self._sequence = sequence
+        self.upto = 0
+        """The bytes that were written of it; 0: the source knows."""
+        self._news = news
+
+    def acknowledge(self, upto: int) -> None:
+        """Note that so many bytes were written."""
+        self.upto = upto
+        self._news.set()
+
+    def response(self) -> store_v1.AppendResponse:
+        """Return what tells the source."""
+        upto, self.upto = self.upto, 0
+        taken = store_v1.FragmentTaken(sequence=self._sequence, upto=upto)
+        return store_v1.AppendResponse(fragment_taken=taken)
+
+
 class AppendCall:
     """One call of Append, from its first frame to its end."""
 
@@ -60,6 +84,7 @@ class AppendCall:
         self._durable = asyncio.Event()
         self._upto = NOTHING
         self._told = NOTHING
+        self._fragments = _Fragments(NOTHING, self._durable)
         self._replaced: list[store_v1.StoreReplaced] = []
         self._receivers: store_v1.WaitedFor | None = None
         """The positions to report of the receivers for which the source waits; None: for none."""
@@ -128,6 +153,7 @@ class AppendCall:
                 durability=engine.durability(stream.state.name.topic),
                 known=engine.core.standing.known(),
                 waited_for=self._receivers,
+                message_bytes_max=self._streams.message_bytes_max,
             )
             await self._context.write(store_v1.AppendResponse(opened=opened))
         except BaseException:
@@ -179,8 +205,11 @@ class AppendCall:
                 continue
             self._silent_checks = 0
             try:
-                if frame.WhichOneof("kind") == "batch":
+                kind = frame.WhichOneof("kind")
+                if kind == "batch":
                     await self._take(stream, frame, durability)
+                elif kind == "fragment":
+                    await self._take_fragment(stream, frame, durability)
                 else:
                     self._control(stream, frame)
             except QuorateError as error:
@@ -195,6 +224,12 @@ class AppendCall:
         if writes is None:
             await engine.settled(stream.state)
             writes = self._streams.append_held(stream, batch)
+        await self._submit(stream, writes, durability)
+
+    async def _submit(
+        self, stream: AppendStream, writes: Sequence[Write], durability: v1.Durability
+    ) -> None:
+        engine = self._engine
         sync, upto = durability == v1.DURABILITY_FSYNC, stream.expected - 1
         if durability == v1.DURABILITY_MEMORY:
             self._commit = engine.submit(stream.state, writes, sync)
@@ -204,6 +239,24 @@ class AppendCall:
         if engine.writer.full:
             await engine.writer.room()
             self._silent_checks = 0
+
+    async def _take_fragment(
+        self, stream: AppendStream, frame: v1.Frame, durability: v1.Durability
+    ) -> None:
+        engine, streams, fragment = self._engine, self._streams, frame.fragment
+        at, data = fragment.at, fragment.data
+        writes = streams.fragment(stream, at, fragment.size, data, frame.stable_upto)
+        arrival = stream.arrival
+        assert arrival is not None
+        if not at:
+            self._fragments = _Fragments(arrival.header.first, self._durable)
+        # The sync of the batch's own rows is the fragments' sync, too.
+        upto = at + len(data)
+        self._commit = engine.submit(stream.state, writes, False, self._fragments, upto)
+        if arrival.is_whole:
+            compared = await engine.compared(stream.state, arrival)
+            rows = streams.append_large(stream, arrival, compared)
+            await self._submit(stream, rows, durability)
 
     def _control(self, stream: AppendStream, frame: v1.Frame) -> None:
         engine, streams = self._engine, self._streams
@@ -235,6 +288,8 @@ class AppendCall:
                 await self._context.write(store_v1.AppendResponse(waited_for=receivers))
                 self._receivers_told = receivers
             upto = self._upto
+            if self._fragments.upto:
+                await self._context.write(self._fragments.response())
             if upto > self._told:
                 durable = store_v1.Durable(upto=upto)
                 await self._context.write(store_v1.AppendResponse(durable=durable))

@@ -9,9 +9,11 @@ reported as unknown: it is never served, and never reported as absent.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from quorate.protocol.answers import AnswerPacking
-from quorate.protocol.errors import InLimbo
+from quorate.protocol.errors import CorruptBatch, InLimbo, StorageFailed
+from quorate.protocol.fragments import FragmentReading
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.engine import Engine
@@ -20,6 +22,7 @@ from quorate.store.rules.state_only import (
     absence,
     answered_upto,
 )
+from quorate.store.storage.large_batches import LargeRow
 from quorate.store.storage.reader import StoredBatch
 from quorate.v1 import messages_pb2 as v1
 
@@ -30,12 +33,20 @@ _CHUNK_BATCHES_FIRST = 4
 ReadChunk = Callable[[SourceState, Range, int], Awaitable[Sequence[StoredBatch]]]
 """A function that reads the beginning of a held range, at most so many batches, as reader.read.
 
-The store may change before the result is there.
+The store may change before the result is there. Of a large batch only the row is read.
 """
+
+ReadFragment = Callable[[LargeRow, int], Awaitable[bytes]]
+"""A function that reads the fragment of this number, as large_batches.read_fragment."""
 
 
 async def fetch(
-    engine: Engine, read: ReadChunk, source: SourceName, first: int, last: int
+    engine: Engine,
+    read: ReadChunk,
+    read_fragment: ReadFragment,
+    source: SourceName,
+    first: int,
+    last: int,
 ) -> AsyncIterator[v1.FetchResponse]:
     """Yield the held batches of [first, last], the missing parts with causes, and the end.
 
@@ -67,7 +78,13 @@ async def fetch(
             known = await _readable(engine, state)
             continue
         for batch in chunk:
-            if batch.problem:
+            if batch.large is not None:
+                large = _Large(batch.large, batch.part)
+                async for response in large.fragments(packing, read_fragment):
+                    yield response
+                if large.problem and not _has_changed(state, known):
+                    engine.found_unreadable(state, batch.part, large.problem)
+            elif batch.problem:
                 engine.found_unreadable(state, batch.part, batch.problem)
                 packing.missing(batch.part, v1.LOOKUP_UNKNOWN, batch.problem)
             else:
@@ -75,7 +92,7 @@ async def fetch(
             for response in packing.full():
                 yield response
         first = chunk[-1].part.last + 1
-        size = sum(len(batch.frame) for batch in chunk)
+        size = sum(batch.size for batch in chunk)
         count = max(1, min(_CHUNK_BATCHES_MAX, len(chunk) * _CHUNK_BYTES // max(size, 1)))
     if first <= last and (rest := _behind(engine, state, first, last)) is not None:
         _pack_lacking(packing, engine, state, rest)
@@ -83,6 +100,36 @@ async def fetch(
     packing.end(held.high, held.stable_upto, state.lineage, held.retained_from)
     for response in packing.all():
         yield response
+
+
+@dataclass(slots=True)
+class _Large:
+    """A large batch that is read, checked and packed, one fragment after the other."""
+
+    row: LargeRow
+    part: Range
+    problem: str = ""
+    """Why it could not be read to its end; empty: it could."""
+
+    async def fragments(
+        self, packing: AnswerPacking, read: ReadFragment
+    ) -> AsyncIterator[v1.FetchResponse]:
+        """Yield the responses with its fragments.
+
+        The last fragment of a bad batch does not go out: the client is told why instead.
+        """
+        reading = FragmentReading("in the journal")
+        try:
+            for number in range(self.row.count):
+                data = await read(self.row, number)
+                at = reading.at
+                reading.take(at, self.row.size, data)
+                packing.fragment(at, self.row.size, data, self.part)
+                for response in packing.full():
+                    yield response
+        except (CorruptBatch, StorageFailed) as error:
+            self.problem = str(error)
+            packing.missing(self.part, v1.LOOKUP_UNKNOWN, self.problem)
 
 
 def _has_changed(state: SourceState, known: SourceState) -> bool:

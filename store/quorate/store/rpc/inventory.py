@@ -1,11 +1,14 @@
 """The call Inventory: one store reports itself and its sources to another store.
 
-The report only states facts; the store that asks decides what follows from them.
+The report only states facts; the store that asks decides what follows from them. A long report is
+made in several turns of the event loop. Each fact in it was true at some time during the call, and
+a source that exists at its end is never left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Collection
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
@@ -16,9 +19,13 @@ from quorate.store.engine import Engine
 from quorate.store.rules.peer_wire import (
     source_inventory,
 )
+from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.source_tombstones import as_it_was
 from quorate.store.tasks.peer_answers import announce_replacement
 from quorate.v1 import store_pb2 as store_v1
+
+BREATH_SOURCES = 25
+"""The count of sources after which the event loop gets a turn."""
 
 
 async def inventory(
@@ -45,8 +52,9 @@ async def inventory(
     ]
     only = source_from_wire(request.source) if request.HasField("source") else None
     if not request.without_sources:
-        each_source = (*_sources(engine, only), *_deleted(engine, only))
-        responses += (store_v1.InventoryResponse(source=each) for each in each_source)
+        responses += [
+            store_v1.InventoryResponse(source=each) async for each in _each_source(engine, only)
+        ]
     # The rows behind these answers may not be durable yet.
     await engine.writer.durable(engine.writer.submit(()))
     for response in responses:
@@ -78,13 +86,28 @@ async def _greeted(
     return met.remembered
 
 
-def _sources(engine: Engine, only: SourceName | None) -> Iterator[store_v1.SourceInventory]:
-    sources = engine.core.sources
-    for state in [sources[each] for each in _names(sources, only)]:
-        known = source_inventory(state, bool(engine.core.doubt_of(state)))
-        known.proxy = state.name in engine.proxy_of
-        known.durability = engine.durability(state.name.topic)
-        yield known
+async def _each_source(
+    engine: Engine, only: SourceName | None
+) -> AsyncIterator[store_v1.SourceInventory]:
+    """Yield the live sources, then the deleted ones, then those that came to live meanwhile.
+
+    A source that lives now is always among them: nothing else is done after the last look.
+    """
+    told: set[SourceName] = set()
+    for at, source in enumerate(_names(engine.core.sources, only)):
+        if at % BREATH_SOURCES == 0:
+            await asyncio.sleep(0)
+        if (state := engine.core.sources.get(source)) is not None:
+            told.add(source)
+            yield _live(engine, state)
+    for at, source in enumerate(_names(engine.core.identities.tombstones, only)):
+        if at % BREATH_SOURCES == 0:
+            await asyncio.sleep(0)
+        if (deleted := _deleted(engine, source, only)) is not None:
+            yield deleted
+    for source in _names(engine.core.sources, only):
+        if source not in told:
+            yield _live(engine, engine.core.sources[source])
 
 
 def _names(known: Collection[SourceName], only: SourceName | None) -> list[SourceName]:
@@ -93,18 +116,26 @@ def _names(known: Collection[SourceName], only: SourceName | None) -> list[Sourc
     return [only] if only in known else []
 
 
-def _deleted(engine: Engine, only: SourceName | None) -> Iterator[store_v1.SourceInventory]:
-    """Yield the tombstones of sources that other stores may still have.
+def _live(engine: Engine, state: SourceState) -> store_v1.SourceInventory:
+    known = source_inventory(state, bool(engine.core.doubt_of(state)))
+    known.proxy = state.name in engine.proxy_of
+    known.durability = engine.durability(state.name.topic)
+    return known
+
+
+def _deleted(
+    engine: Engine, source: SourceName, only: SourceName | None
+) -> store_v1.SourceInventory | None:
+    """Return the tombstone of a source that other stores may still have; None if none may.
 
     A source that all stores have deleted is reported only if the request names it. The number of
     such sources grows without end.
     """
     identities = engine.core.identities
-    unlisted = identities.unlisted if only is None else frozenset()
-    for source in _names(identities.tombstones, only):
-        tombstone = identities.tombstones[source]
-        if source in unlisted or source in engine.core.sources:
-            continue
-        known = source_inventory(as_it_was(tombstone), bool(engine.core.limbo_without(source)))
-        known.deletion, known.deleted_upto = tombstone.cause, tombstone.deleted_upto
-        yield known
+    tombstone = identities.tombstones.get(source)
+    is_unlisted = only is None and source in identities.unlisted
+    if tombstone is None or is_unlisted or source in engine.core.sources:
+        return None
+    known = source_inventory(as_it_was(tombstone), bool(engine.core.limbo_without(source)))
+    known.deletion, known.deleted_upto = tombstone.cause, tombstone.deleted_upto
+    return known

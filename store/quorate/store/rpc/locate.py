@@ -17,6 +17,7 @@ from quorate.store.storage.interface import (
     Reads,
     Table,
 )
+from quorate.store.storage.large_batches import large_row
 from quorate.store.storage.records import (
     IndexEntry,
     position_key,
@@ -57,4 +58,6 @@ def _sent(reads: Reads, entry: IndexEntry) -> int:
     frame = reads.get(Table.JOURNAL, [position_key(entry.position)])[0]
     if frame is None:
         raise CorruptBatch("in the journal", f"there is no batch at position {entry.position}")
+    if (large := large_row(frame)) is not None:
+        return large.header.timestamp_ns
     return check_batch(frame, "in the journal").timestamp_ns

@@ -25,18 +25,22 @@ from quorate.store.rules.archive_restore import (
     lacking,
     open_refill,
     take,
+    take_large,
 )
 from quorate.store.rules.lifetimes import Who
-from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.source_state import Change, SourceState
 from quorate.store.rules.state_only import wanted_range
 from quorate.store.tasks.fetcher import Filler
+from quorate.store.tasks.large_intake import LargeIntake
 from quorate.store.tasks.lifecycle import Keeper
 from quorate.store.tasks.loss_exchange import learn_losses
 from quorate.transport.failures import check_version, failure_to_wire
+from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
 _log = logging.getLogger("quorate.store.rpc.restore")
 
+_ARCHIVE = "from an archive"
 _STEP_BYTES = 2 * 1024 * 1024
 """The bytes of batches between two reports of progress."""
 _LAST_WORD_SECONDS = 1.0
@@ -86,11 +90,12 @@ class Restoring:
         wanted = wanted_range(refill.state, first, refill.upto)
         yield store_v1.RestoreResponse(opened=self._opened(refill, wanted))
         call = _Call(self._engine, self._filler, refill, wanted)
-        async for request in requests:
-            if not request.HasField("batch"):
-                raise InvalidArgument("restore", "only batches may follow RestoreOpen")
-            if (progress := await call.take(request.batch)) is not None:
-                yield store_v1.RestoreResponse(progress=progress)
+        try:
+            async for request in requests:
+                if (progress := await call.take(request)) is not None:
+                    yield store_v1.RestoreResponse(progress=progress)
+        finally:
+            call.intake.drop()
         await call.finish()
         yield store_v1.RestoreResponse(done=await self._close(refill, wanted, call))
 
@@ -157,41 +162,83 @@ class _Call:
         self._size = 0
         self._commit = 0
         self._step = (0, 0)
+        self.intake = LargeIntake(engine, refill.state, _ARCHIVE)
         self.written = 0
         self.held_already = 0
 
-    async def take(self, frame: bytes) -> store_v1.RestoreProgress | None:
-        """Take a batch. Return the progress after each step of _STEP_BYTES, otherwise None."""
-        header = check_batch(frame, "from an archive")
-        if header.first < self._next:
-            raise InvalidArgument(
-                "restore", f"batches must ascend, but {header.first} follows {self._next - 1}"
-            )
-        self._next = header.last + 1
+    async def take(self, request: store_v1.RestoreRequest) -> store_v1.RestoreProgress | None:
+        """Take a batch or a fragment. Return the progress after each step, otherwise None.
+
+        A step has _STEP_BYTES.
+        """
+        frame, fragment = request.batch, request.fragment
+        size = len(frame) or len(fragment.data)
         pace = self._filler.pace
         pace.work()
         try:
-            await self._take(frame, header)
+            match request.WhichOneof("kind"):
+                case "batch":
+                    await self._take(frame)
+                case "fragment":
+                    await self._take_fragment(fragment)
+                case _:
+                    raise InvalidArgument("restore", "only batches may follow RestoreOpen")
         finally:
-            self._size += len(frame)
+            self._size += size
             is_over = self._size >= _STEP_BYTES
-            pace.worked(len(frame))
+            pace.worked(size)
         return await self._stepped() if is_over else None
 
-    async def _take(self, frame: bytes, header: BatchHeader) -> None:
-        part = _common(self._wanted, header)
+    async def _take(self, frame: bytes) -> None:
+        header = check_batch(frame, _ARCHIVE)
+        part = self._wanted_of(header)
         if part is None:
-            return  # the source streams, and sends it itself
+            return
         engine, state = self._engine, self._refill.state
         if not state.lacks_all(header.first, header.last):
             await engine.settled_range(state, header.first, header.last)
         lacks = RangeSet([part]).minus(state.held.ranges).count()
         position = engine.core.streams.position
         change = take(engine.core, self._refill, frame, part.first, part.last)
+        self._taken(part, lacks, change, position)
+
+    async def _take_fragment(self, fragment: v1.Fragment) -> None:
+        engine, state = self._engine, self._refill.state
+        position = engine.core.streams.position
+        arrival = self.intake.take(fragment.at, fragment.size, fragment.data)
         self._filler.wrote(engine.core.streams.position - position)
+        if arrival is None:
+            self._commit = max(self._commit, self.intake.commit)
+            return
+        part = self._wanted_of(arrival.header)
+        if part is None:
+            self.intake.remove(arrival)
+            return
+        compared = await engine.compared(state, arrival)
+        lacks = RangeSet([part]).minus(state.held.ranges).count()
+        position = engine.core.streams.position
+        try:
+            change = take_large(engine.core, self._refill, arrival, compared)
+        except QuorateError:
+            self.intake.remove(arrival)
+            raise
+        self._taken(part, lacks, change, position)
+
+    def _wanted_of(self, header: BatchHeader) -> Range | None:
+        """Return the part of the next batch that is wanted. The source itself sends the rest."""
+        if header.first < self._next:
+            raise InvalidArgument(
+                "restore", f"batches must ascend, but {header.first} follows {self._next - 1}"
+            )
+        self._next = header.last + 1
+        return _common(self._wanted, header)
+
+    def _taken(self, part: Range, lacks: int, change: Change[Range], position: int) -> None:
+        """Submit what was taken; position: the journal's next one before it was."""
+        self._filler.wrote(self._engine.core.streams.position - position)
         self.written += lacks
         self.held_already += len(part) - lacks
-        self._commit = engine.submit(state, change.writes)
+        self._commit = self._engine.submit(self._refill.state, change.writes)
 
     async def _stepped(self) -> store_v1.RestoreProgress:
         """Return the progress once the previous step is durable. The present one need not be."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import aclosing
 from itertools import pairwise
@@ -57,11 +57,13 @@ from quorate.store.rpc.requests import (
     Requests,
 )
 from quorate.store.rpc.restore import Restoring
+from quorate.store.rpc.status import Reports
 from quorate.store.rules.lifetimes import lifetimes_from_wire
 from quorate.store.rules.source_state import SourceState
+from quorate.store.storage.large_batches import LargeRow, read_fragment
 from quorate.store.storage.reader import (
     StoredBatch,
-    read,
+    read_rows,
 )
 from quorate.store.tasks.lifecycle import Keeper
 from quorate.transport.failures import abort, check_version, failure_to_wire
@@ -105,7 +107,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         executor: Executor,
         greeting: Callable[[], store_v1.Greeting],
         address: str,
-        status: Callable[[], Awaitable[store_v1.StatusResponse]],
+        reports: Reports,
         upkeep: Upkeep,
     ) -> None:
         self._engine = engine
@@ -113,7 +115,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._executor = executor
         self._address = address
         self._greeting = greeting
-        self._status = status
+        self._reports = reports
         self._upkeep = upkeep
         self._requests = Requests(engine, keeper, upkeep.losses)
         self._restoring = Restoring(engine, keeper, upkeep.repair.filler, upkeep.losses)
@@ -283,7 +285,12 @@ class Service(StoreServicer):  # type: ignore[misc]
                 )
             source = source_from_wire(request.source)
             async for response in fetch(
-                self._engine, self._read_chunk, source, request.first, request.last
+                self._engine,
+                self._read_chunk,
+                self._read_fragment,
+                source,
+                request.first,
+                request.last,
             ):
                 self.check_running()
                 yield response
@@ -294,7 +301,12 @@ class Service(StoreServicer):  # type: ignore[misc]
         self, state: SourceState, piece: Range, count: int
     ) -> asyncio.Future[list[StoredBatch]]:
         return asyncio.get_running_loop().run_in_executor(
-            self._executor, read, self._engine.reads, state.reg_id, state.name, piece, count
+            self._executor, read_rows, self._engine.reads, state.reg_id, state.name, piece, count
+        )
+
+    def _read_fragment(self, row: LargeRow, number: int) -> asyncio.Future[bytes]:
+        return asyncio.get_running_loop().run_in_executor(
+            self._executor, read_fragment, self._engine.reads, row, number
         )
 
     @_answering
@@ -311,9 +323,9 @@ class Service(StoreServicer):  # type: ignore[misc]
         try:
             await self.serving()
             check_version(self._address, request.protocol_version)
-            selects = _selects(request)
-            with engine.directory.watching(selects, engine.known_sources()) as watcher:
-                for response in _entries(engine, watcher):
+            selection = _selection(request)
+            with engine.directory.watching(selection, engine.known_sources()) as watcher:
+                async for response in _entries(engine, watcher):
                     yield response
                 yield store_v1.WatchResponse(
                     snapshot_end=store_v1.SnapshotEnd(topics=engine.topics())
@@ -321,7 +333,7 @@ class Service(StoreServicer):  # type: ignore[misc]
                 while True:
                     await watcher.changed()
                     self.check_running()
-                    for response in _entries(engine, watcher):
+                    async for response in _entries(engine, watcher):
                         yield response
         except QuorateError as error:
             await self.refuse(context, error)
@@ -398,19 +410,28 @@ class Service(StoreServicer):  # type: ignore[misc]
         answer.known_stores.extend(standing.known())
         return answer
 
-    @_answering
-    async def Status(self, request: store_v1.StatusRequest) -> store_v1.StatusResponse:
-        check_version(self._address, request.protocol_version)
-        return await self._status()
+    async def Status(
+        self, request: store_v1.StatusRequest, context: Context
+    ) -> AsyncIterator[store_v1.StatusResponse]:
+        try:
+            await self.serving()
+            check_version(self._address, request.protocol_version)
+            async for part in self._reports.parts(request.topic_pattern):
+                self.check_running()
+                yield part
+        except QuorateError as error:
+            await self.refuse(context, error)
 
 
-def _entries(engine: Engine, watcher: watchers.Watcher) -> Iterator[store_v1.WatchResponse]:
-    for source in watcher.take():
+async def _entries(
+    engine: Engine, watcher: watchers.Watcher
+) -> AsyncIterator[store_v1.WatchResponse]:
+    async for source in watcher.take():
         if (entry := engine.entry(source)) is not None:
             yield store_v1.WatchResponse(entry=entry)
 
 
-def _selects(request: store_v1.WatchRequest) -> watchers.Selects:
+def _selection(request: store_v1.WatchRequest) -> watchers.Selection:
     match request.WhichOneof("selection"):
         case "topic":
             return watchers.by_topic(request.topic)

@@ -1,26 +1,38 @@
-"""The call Status: one store's report of itself and its sources. Nothing is changed here."""
+"""The call Status: one store's report of itself and its sources. Nothing is changed here.
+
+A report goes in parts, and the event loop gets a turn between them: a store may have many sources.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+from quorate.protocol.patterns import topic_pattern
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import held_to_wire, lineage_to_wire, source_to_wire
 from quorate.store.engine import Engine
+from quorate.store.rpc.operator import Upkeep
 from quorate.store.rules.lifetimes import Who
 from quorate.store.rules.receivers import (
     ended_receivers,
     statuses,
 )
 from quorate.store.rules.source_state import SourceState
+from quorate.store.storage.data_directory import DataDirectory
+from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.retention import Releasing
+from quorate.store.turns import Turn
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
+
+SOURCES_AT_ONCE = 64
+"""The sources of one part of a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,49 +41,117 @@ class StoreFacts:
 
     name: str
     address: str
-    data_directory: Path
     durability: v1.Durability
+    disk_free_warning_bytes: int
+    disk_free_min_bytes: int
     started: float = field(default_factory=time.monotonic)
 
 
-def status(
-    facts: StoreFacts,
-    engine: Engine,
-    peers: Iterable[store_v1.PeerStatus],
-    disk_bytes: int,
-    disk_free_bytes: int,
-    releasing: Releasing,
-) -> store_v1.StatusResponse:
-    """Return the whole status. It is called on the event loop."""
-    sources = engine.core.sources.values()
-    writer = engine.writer
-    standing = engine.core.standing
-    return store_v1.StatusResponse(
-        store_name=facts.name,
-        address=facts.address,
-        version=version("quorate"),
-        incarnation=standing.record.incarnation,
-        limbo=bool(standing.limbo),
-        limbo_reason=engine.limbo_reason(None),
-        starts=standing.record.starts,
-        peers=peers,
-        uptime_seconds=time.monotonic() - facts.started,
-        durability=facts.durability,
-        data_directory=str(facts.data_directory),
-        disk_bytes=disk_bytes,
-        disk_free_bytes=disk_free_bytes,
-        position=engine.core.streams.position,
-        messages=sum(len(item) for state in sources for item in state.held.ranges),
-        bytes=sum(state.held.bytes for state in sources),
-        syncs=writer.syncs,
-        sync_seconds=writer.sync_seconds,
-        rejected=engine.rejected,
-        sources=[_source(state, engine, releasing) for state in sources],
-        retention=releasing.status(),
-    )
+class Reports:
+    """The reports of one store."""
+
+    def __init__(
+        self,
+        facts: StoreFacts,
+        engine: Engine,
+        peers: Peers,
+        directory: DataDirectory,
+        releasing: Releasing,
+        upkeep: Upkeep,
+    ) -> None:
+        self._facts = facts
+        self._engine = engine
+        self._peers = peers
+        self._directory = directory
+        self._releasing = releasing
+        self._upkeep = upkeep
+
+    async def parts(self, pattern: str) -> AsyncIterator[store_v1.StatusResponse]:
+        """Yield the parts of a report: first the store, then sources, and last the sums over all.
+
+        pattern: of the topics of the sources; empty: all. Raises InvalidArgument.
+        """
+        selected = topic_pattern(pattern) if pattern else None
+        yield await self._store()
+        sums, turn = store_v1.StatusResponse(), Turn()
+        sums.source_count = len(self._engine.core.sources)
+        part = store_v1.StatusResponse()
+        for state in list(self._engine.core.sources.values()):
+            sums.messages += state.held.ranges.count()
+            sums.bytes += state.held.bytes
+            if selected is None or selected.matches(state.name.topic):
+                part.sources.append(self._source(state))
+            if len(part.sources) >= SOURCES_AT_ONCE:
+                yield part
+                part = store_v1.StatusResponse()
+            await turn.pause()
+        sums.MergeFrom(part)
+        yield sums
+
+    async def _store(self) -> store_v1.StatusResponse:
+        facts, engine = self._facts, self._engine
+        used = await asyncio.to_thread(_disk_bytes, self._directory.path)
+        writer, standing = engine.writer, engine.core.standing
+        response = store_v1.StatusResponse(
+            store_name=facts.name,
+            address=facts.address,
+            version=version("quorate"),
+            incarnation=standing.record.incarnation,
+            limbo=bool(standing.limbo),
+            limbo_reason=engine.limbo_reason(None),
+            starts=standing.record.starts,
+            peers=self._peers.status(),
+            uptime_seconds=time.monotonic() - facts.started,
+            durability=facts.durability,
+            data_directory=str(self._directory.path),
+            disk_bytes=used,
+            disk_free_bytes=self._directory.free_bytes(),
+            disk_free_warning_bytes=facts.disk_free_warning_bytes,
+            disk_free_min_bytes=facts.disk_free_min_bytes,
+            position=engine.core.streams.position,
+            syncs=writer.syncs,
+            sync_seconds=writer.sync_seconds,
+            rejected=engine.rejected,
+            retention=self._releasing.status(),
+        )
+        return self._upkeep.add_status(response)
+
+    def _source(self, state: SourceState) -> store_v1.SourceStatus:
+        engine = self._engine
+        limbo, record, held = engine.limbo_reason(state), state.registration, state.held
+        information = record.information or v1.SourceInformation(source=source_to_wire(state.name))
+        return store_v1.SourceStatus(
+            information=information,
+            reg_id=state.reg_id,
+            promised_epoch=record.promised_epoch,
+            begun_epoch=record.begun_epoch,
+            live=state.live,
+            held=held_to_wire(state.held_by_epoch()),
+            holes=_ranges(state.holes()),
+            unreadable=_ranges(state.unreadable),
+            accepted_losses=_ranges(state.lost()),
+            stable_upto=held.stable_upto,
+            set_aside=held.set_aside,
+            receivers=statuses(state),
+            ended_receivers=ended_receivers(state),
+            may_miss_receivers=record.may_miss_receivers,
+            lineage=lineage_to_wire(record.lineage),
+            inactive_seconds=engine.core.identities.lives.silent(Who(state.name)),
+            proxy=engine.proxy(state.name),
+            limbo=bool(limbo),
+            limbo_reason=limbo,
+            membership=record.membership,
+            clean=record.clean,
+            retained_from=held.retained_from,
+            archived_upto=held.archived_upto,
+            journal_bytes=state.journal_bytes,
+            released_bytes=held.released_bytes,
+            kept_because=self._releasing.kept_because(state.name),
+            durability=engine.durability(state.name.topic),
+        )
 
 
-def disk_bytes(directory: Path) -> int:
+def _disk_bytes(directory: Path) -> int:
     """Return the bytes that the files of a directory take on the disk."""
     total = 0
     for root, _, names in os.walk(directory):
@@ -81,41 +161,6 @@ def disk_bytes(directory: Path) -> int:
             except FileNotFoundError:  # RocksDB removes files at any time
                 continue
     return total
-
-
-def _source(state: SourceState, engine: Engine, releasing: Releasing) -> store_v1.SourceStatus:
-    limbo, entry = engine.limbo_reason(state), engine.entry(state.name)
-    record = state.registration
-    information = record.information or v1.SourceInformation(source=source_to_wire(state.name))
-    return store_v1.SourceStatus(
-        information=information,
-        reg_id=state.reg_id,
-        promised_epoch=record.promised_epoch,
-        begun_epoch=record.begun_epoch,
-        live=state.live,
-        held=held_to_wire(state.held_by_epoch()),
-        holes=_ranges(state.holes()),
-        unreadable=_ranges(state.unreadable),
-        accepted_losses=_ranges(state.lost()),
-        stable_upto=state.held.stable_upto,
-        set_aside=state.held.set_aside,
-        receivers=statuses(state),
-        ended_receivers=ended_receivers(state),
-        may_miss_receivers=record.may_miss_receivers,
-        lineage=lineage_to_wire(record.lineage),
-        inactive_seconds=engine.core.identities.lives.silent(Who(state.name)),
-        proxy=entry.proxy if entry is not None else "",
-        limbo=bool(limbo),
-        limbo_reason=limbo,
-        membership=record.membership,
-        clean=record.clean,
-        retained_from=state.held.retained_from,
-        archived_upto=state.held.archived_upto,
-        journal_bytes=state.journal_bytes,
-        released_bytes=state.held.released_bytes,
-        kept_because=releasing.kept_because(state.name),
-        durability=engine.durability(state.name.topic),
-    )
 
 
 def _ranges(ranges: Iterable[Range]) -> list[v1.HeldRange]:

@@ -8,7 +8,6 @@ quorate.store.rules.stream. Receivers are in quorate.store.rules.receivers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,8 +23,9 @@ from quorate.protocol.errors import (
     TopicRefused,
 )
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.limits import MESSAGE_BYTES_MAX, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, diverges_at
+from quorate.protocol.patterns import topic_pattern
 from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_from_wire, membership_to_wire
@@ -34,7 +34,7 @@ from quorate.store.rules import (
     retention,
 )
 from quorate.store.rules.identities import Identities
-from quorate.store.rules.lifetimes import Who
+from quorate.store.rules.lifetimes import Who, milliseconds
 from quorate.store.rules.readmission import Adoption
 from quorate.store.rules.receiver_tombstones import (
     forget_all,
@@ -121,11 +121,13 @@ class StoreCore:
         standing: Standing,
         identities: Identities | None = None,
         takes_data: Callable[[str], bool] = lambda _: True,
+        message_bytes_max: int = MESSAGE_BYTES_MAX,
     ) -> None:
         """Hold these sources. Of a topic for which takes_data is False no message is kept.
 
-        topics: regular expressions; one of them must match the whole topic.
-        position: the journal's next position.
+        - topics: patterns; one of them must match the whole topic.
+        - position: the journal's next position.
+        - message_bytes_max: the bytes of the largest message that a source may send.
         """
         self.store = store
         self.standing = standing
@@ -133,11 +135,13 @@ class StoreCore:
         self.sources = sources
         self.reg_ids = reg_ids
         self.takes_data = takes_data
-        self._topics = tuple(topics)
+        self._topics = tuple(map(topic_pattern, topics))
         self._reads = reads
         for name, state in sources.items():
             state.takes_data = takes_data(name.topic)
-        self.streams = SourceStreams(store, reads, sources, standing, self.check_vouches, position)
+        self.streams = SourceStreams(
+            store, reads, sources, standing, self.check_vouches, position, message_bytes_max
+        )
 
     @property
     def in_limbo(self) -> bool:
@@ -234,8 +238,9 @@ class StoreCore:
             return Change(self._promised(state))
         # An instance that was open, and that no other has followed, may always go on. Signs of life
         # are then its own, or those of an older instance.
-        if not (take_over or decided_epoch) and self.identities.protected(state, instance):
-            raise SourceActive(str(source), self.store)
+        protected_for = self.identities.protected_for(state, instance)
+        if protected_for > 0 and not (take_over or decided_epoch):
+            raise SourceActive(str(source), self.store, milliseconds(protected_for))
         # An instance with an earlier promise may have begun at other stores.
         fences = record.fences or (record.promised_epoch > 0 and record.promised_to != instance)
         state.registration = replace(
@@ -453,8 +458,8 @@ class StoreCore:
 
     def check_topic(self, topic: str) -> None:
         """Raise TopicRefused if the store does not keep this topic."""
-        if not any(re.fullmatch(pattern, topic) for pattern in self._topics):
-            raise TopicRefused(topic, self.store, ", ".join(self._topics))
+        if not any(pattern.matches(topic) for pattern in self._topics):
+            raise TopicRefused(topic, self.store, ", ".join(each.text for each in self._topics))
 
     def _promised(self, state: SourceState) -> Promised:
         return Promised(

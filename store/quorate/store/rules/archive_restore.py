@@ -31,11 +31,13 @@ from quorate.protocol.wire import (
     source_from_wire,
 )
 from quorate.store.rules.acceptor import Archived, StoreCore
+from quorate.store.rules.arrivals import Arrival
 from quorate.store.rules.source_state import (
     Change,
     SourceState,
 )
 from quorate.store.rules.state_only import kept_here
+from quorate.store.storage.index import Compared
 from quorate.store.storage.interface import Write
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -194,14 +196,37 @@ def take(core: StoreCore, refill: Refill, frame: bytes, first: int, last: int) -
     CorruptBatch, InvalidArgument, ContentConflict. Raises BeingDeleted or RestoreRefused if the
     source was deleted, or entered limbo, since it was opened.
     """
+    _check_open(core, refill)
+    part = Range(first, last)
+    return _belonging(refill, part, core.streams.fill(refill.state, frame, part))
+
+
+def take_large(
+    core: StoreCore, refill: Refill, arrival: Arrival, compared: Compared | None
+) -> Change[Range]:
+    """Take a large batch, all of which has come, as `take` takes any other.
+
+    compared: how it compares with what is held of its number; None: nothing is.
+    """
+    _check_open(core, refill)
+    part = Range(arrival.header.first, arrival.header.last)
+    change = core.streams.fill_large(refill.state, arrival, part, compared)
+    return _belonging(refill, part, change)
+
+
+def _check_open(core: StoreCore, refill: Refill) -> None:
     state = refill.state
     if core.sources.get(state.name) is not state:
         raise BeingDeleted(str(state.name), core.store)
     _check_vouches(core, state.name, state)
-    change = core.streams.fill(state, frame, Range(first, last))
+
+
+def _belonging(refill: Refill, part: Range, change: Change[Range | None]) -> Change[Range]:
     if change.answer is None:
         raise InvalidArgument(
-            "batch", f"[{first}, {last}] does not belong to the lineage of {state.name} here"
+            "batch",
+            f"[{part.first}, {part.last}] does not belong to the lineage of {refill.state.name} "
+            "here",
         )
     return Change(change.answer, change.writes)
 

@@ -44,14 +44,31 @@ def merged(claims: Mapping[str, Claim]) -> DirectoryEntry | None:
     """Return the entry that follows from the claims, which are by store; None without claims."""
     if not claims:
         return None
-    newest = max(claims.values(), key=lambda claim: claim.order).information
-    now = {store: claim for store, claim in claims.items() if claim.order[0] == newest.epoch}
-    live = any(claim.live for claim in now.values())
-    proxies = [
+    newest = _newest(claims)
+    live = any(claim.live for claim in _of_epoch(claims, newest.epoch).values())
+    return DirectoryEntry(information=newest, live=live, proxy=proxy_among(claims))
+
+
+def proxy_among(claims: Mapping[str, Claim]) -> str:
+    """Return the proxy of a source; empty: it has none, or it is live."""
+    if not any(claim.proxy for claim in claims.values()):
+        return ""
+    newest = _newest(claims)
+    now = _of_epoch(claims, newest.epoch)
+    if any(claim.live for claim in now.values()):
+        return ""
+    proxies = (
         policy_name(store, claim.address, newest) for store, claim in now.items() if claim.proxy
-    ]
-    proxy = min(proxies, default="") if not live else ""
-    return DirectoryEntry(information=newest, live=live, proxy=proxy)
+    )
+    return min(proxies, default="")
+
+
+def _newest(claims: Mapping[str, Claim]) -> SourceInformation:
+    return max(claims.values(), key=lambda claim: claim.order).information
+
+
+def _of_epoch(claims: Mapping[str, Claim], epoch: int) -> dict[str, Claim]:
+    return {store: claim for store, claim in claims.items() if claim.order[0] == epoch}
 
 
 class Elsewhere:

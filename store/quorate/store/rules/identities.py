@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import inf
 
 from quorate.protocol.errors import DELETED_HERE, Deregistered, Fenced
 from quorate.protocol.identity import SourceName
@@ -69,13 +70,16 @@ class Identities:
 
     # Promises.
 
-    def protected(self, state: SourceState, instance: bytes) -> bool:
-        """Whether this instance is refused because another one lives, or did just now."""
+    def protected_for(self, state: SourceState, instance: bytes) -> float:
+        """Return the seconds for which this instance is refused because another one lives.
+
+        inf: the other one has its stream open. 0: this instance is not refused.
+        """
         stream = state.stream
         if stream is not None:
-            return stream.instance != instance
+            return inf if stream.instance != instance else 0.0
         other = state.registration.promised_to not in (b"", instance)
-        return other and self.lives.protected(Who(state.name))
+        return self.lives.protected_for(Who(state.name)) if other else 0.0
 
     def in_the_way(self, source: SourceName, epoch: int, instance: bytes) -> SourceState | None:
         """Return the state to report for a deleted source; None if it counts as unknown.

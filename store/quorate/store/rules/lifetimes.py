@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 from typing import NamedTuple
 
-from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.errors import STREAM_IS_OPEN, InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.v1 import messages_pb2 as v1
 
@@ -62,6 +62,11 @@ def lifetimes_from_wire(wire: v1.Lifetimes) -> Lifetimes:
     if not (0 <= asked.activity_timeout < inf and 0 <= asked.state_lifetime < inf):
         raise InvalidArgument("lifetimes", f"{asked} are no times")
     return asked
+
+
+def milliseconds(seconds: float) -> int:
+    """Return the time for which an identity is protected, as errors name it."""
+    return STREAM_IS_OPEN if seconds == inf else ceil(seconds * 1000)
 
 
 class Who(NamedTuple):
@@ -194,11 +199,19 @@ class Lives:
 
     def protected(self, who: Who) -> bool:
         """Whether another instance of this identity is refused now."""
+        return self.protected_for(who) > 0
+
+    def protected_for(self, who: Who) -> float:
+        """Return the seconds for which another instance is refused, if this one stays silent.
+
+        inf: its stream is open. 0: another instance is admitted now.
+        """
         life = self.of(who)
         if life.present:
-            return True
-        timeout = self.lifetimes(who).activity_timeout
-        return not life.released and self.silent(who) < timeout
+            return inf
+        if life.released:
+            return 0.0
+        return max(0.0, self.lifetimes(who).activity_timeout - self.silent(who))
 
     def overdue(self, who: Who) -> bool:
         """Whether its state lifetime is over.

@@ -323,5 +323,5 @@ def _can_not_be_spared(store: str, policy: Policy) -> str:
     return (
         f"all others have answered, and are not enough without it by {policy}. Put back a disk "
         "that is whole, or have it go on with what the others have: "
-        f"`quorate repair --leave-limbo --store {store} --reason WHY`"
+        f"`quorate store readmit {store} --reason WHY`"
     )

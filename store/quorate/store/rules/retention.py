@@ -17,7 +17,7 @@ from math import inf
 
 from quorate.protocol.errors import CorruptBatch, InvalidArgument, StorageFailed
 from quorate.protocol.framing import read_header
-from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
+from quorate.protocol.limits import NOTHING, SEQUENCE_MAX, WHOLE_BATCH_BYTES_MAX
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Marker
@@ -27,6 +27,12 @@ from quorate.store.storage.interface import (
     Reads,
     Table,
     Write,
+)
+from quorate.store.storage.large_batches import (
+    LargeRow,
+    fragments,
+    large_row,
+    removal,
 )
 from quorate.store.storage.maintenance_records import (
     BAD_BATCH_KEYS,
@@ -290,6 +296,9 @@ class Reclaimed:
     """Bytes that were not counted as let go before, by RegID."""
     positions: Range | None
     """The positions in the journal that this step looked at; None: there were none."""
+    groups: Range | None
+    """The groups of fragments that leave with large batches, and what is between them; None:
+    none leaves."""
     unread: Mapping[int, str]
     """The reason why a released batch stays nevertheless, by position."""
 
@@ -305,13 +314,16 @@ def reclaim(reads: Reads, position: int, rows_max: int, trusted: Collection[int]
     writes: list[Write] = []
     late: dict[int, int] = {}
     unread: dict[int, str] = {}
+    groups: list[int] = []
     count = total = 0
     rows = reads.scan(Table.RELEASED, position_key(position), position_key(_HIGHEST), rows_max)
     for key, value in rows:
         try:
             reg_id, size = unpack_released(value)
-            if size and position_of(key) not in trusted:
-                reads.get(Table.JOURNAL, [key])
+            is_trusted = size and position_of(key) in trusted
+            large = None
+            if not is_trusted or size > WHOLE_BATCH_BYTES_MAX:
+                large = _read_all(reads, key, of_fragments=not is_trusted)
             found = size or _unreferred(reads, reg_id, key)
         except (Malformed, StorageFailed, CorruptBatch) as error:
             unread[position_of(key)] = str(error)
@@ -322,13 +334,33 @@ def reclaim(reads: Reads, position: int, rows_max: int, trusted: Collection[int]
         if not size:
             late[reg_id] = late.get(reg_id, 0) + found
         writes.append(Write(Table.JOURNAL, key, None))
+        if large is not None:
+            writes += removal(large.group, large.count)
+            groups.append(large.group)
         count += 1
         total += found
     where = Range(position_of(rows[0][0]), position_of(rows[-1][0])) if rows else None
-    return Reclaimed(writes, count, total, late, where, unread)
+    between = Range(min(groups), max(groups)) if groups else None
+    return Reclaimed(writes, count, total, late, where, between, unread)
 
 
 _HIGHEST = 2**64 - 1
+
+
+def _read_all(reads: Reads, key: bytes, *, of_fragments: bool = True) -> LargeRow | None:
+    """Read a batch of the journal as a whole, and return its row if it is a large one.
+
+    of_fragments: whether to read the fragments, too. Raises StorageFailed: the disk cannot read it.
+    """
+    value = reads.get(Table.JOURNAL, [key])[0]
+    try:
+        large = large_row(value) if value is not None else None
+        if large is not None and of_fragments:
+            for _ in fragments(reads, large):
+                pass
+    except CorruptBatch:
+        pass  # the disk reads what is there
+    return large
 
 
 def _unreferred(reads: Reads, reg_id: int, key: bytes) -> int | None:
@@ -337,13 +369,14 @@ def _unreferred(reads: Reads, reg_id: int, key: bytes) -> int | None:
     if frame is None:
         return 0
     try:
-        header = read_header(frame, "in the journal")
+        large = large_row(frame)
+        header = large.header if large is not None else read_header(frame, "in the journal")
         numbers = Range(header.first, min(header.last, SEQUENCE_MAX))
     except (CorruptBatch, AssertionError):
         return len(frame)  # no row can serve a corrupt batch
     if index.is_referred_to(reads, reg_id, position_of(key), numbers):
         return None
-    return len(frame)
+    return large.size if large is not None else len(frame)
 
 
 def unreadable(reads: Reads, reg_id: int, parts: Iterable[Range]) -> str:
@@ -355,7 +388,7 @@ def unreadable(reads: Reads, reg_id: int, parts: Iterable[Range]) -> str:
     try:
         for part in parts:
             for entry in index.entries(reads, reg_id, part.first, part.last):
-                reads.get(Table.JOURNAL, [position_key(entry.position)])
+                _read_all(reads, position_key(entry.position))
     except (StorageFailed, CorruptBatch) as error:
         return str(error)
     return ""
@@ -384,7 +417,7 @@ def still_bad(reads: Reads) -> tuple[str, list[Write]]:
     while rows := reads.scan(Table.META, key, end, 1024):
         for key, _ in rows:
             try:
-                reads.get(Table.JOURNAL, [position_key(bad_batch_position(key))])
+                _read_all(reads, position_key(bad_batch_position(key)))
             except StorageFailed as error:
                 return str(error), writes
             writes.append(Write(Table.META, key, None))

@@ -17,6 +17,7 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
+from quorate.store.rules.arrivals import Arrival
 from quorate.store.rules.identity_records import (
     End,
     ended_key,
@@ -59,6 +60,8 @@ class AppendStream:
     instance: bytes
     expected: int
     """The sequence number of the next message. NOTHING: the store takes no messages."""
+    arrival: Arrival | None = None
+    """The large batch that is coming in."""
 
 
 class Ending(NamedTuple):

@@ -12,36 +12,34 @@ from dataclasses import dataclass, replace
 
 from quorate.protocol.errors import (
     Closed,
-    ContentConflict,
     Fenced,
     InvalidArgument,
+    MessageTooLarge,
     NotRegistered,
     OutOfOrder,
 )
 from quorate.protocol.framing import BatchHeader, check_batch
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.limits import MESSAGE_BYTES_MAX, SEQUENCE_MAX
 from quorate.protocol.ranges import HeldRange, Range
-from quorate.protocol.recovery import Marker
 from quorate.store.rules import state_only
+from quorate.store.rules.arrivals import Arrival
+from quorate.store.rules.batch_rows import BatchRows
 from quorate.store.rules.source_state import (
     AppendStream,
     Change,
     SourceState,
 )
 from quorate.store.rules.store_identity import Standing
-from quorate.store.storage import index
+from quorate.store.storage.index import Compared
 from quorate.store.storage.interface import (
     Reads,
-    Table,
     Write,
 )
-from quorate.store.storage.records import (
-    index_key,
-    pack_index,
-    position_key,
-)
 from quorate.v1 import messages_pb2 as v1
+
+_BODY_TAGS_BYTES = 10
+"""Bytes, at most, that the body of a batch has for its only message besides its content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +62,24 @@ class SourceStreams:
         standing: Standing,
         check_vouches: Callable[[SourceName, SourceState | None], None],
         position: int,
+        message_bytes_max: int = MESSAGE_BYTES_MAX,
     ) -> None:
         """Begin at this position of the journal.
 
-        check_vouches: raises InLimbo if the store cannot vouch for what it lacks of a source.
+        - check_vouches: raises InLimbo if the store cannot vouch for what it lacks of a source.
+        - message_bytes_max: the bytes of the largest message that a source may send.
         """
-        self.position = position
-        """The journal's next position."""
+        self.message_bytes_max = message_bytes_max
+        self._rows = BatchRows(store, reads, position)
         self._store = store
-        self._reads = reads
         self._sources = sources
         self._standing = standing
         self._check_vouches = check_vouches
+
+    @property
+    def position(self) -> int:
+        """The journal's next position."""
+        return self._rows.position
 
     def open(
         self,
@@ -138,6 +142,9 @@ class SourceStreams:
         Raises CorruptBatch, InvalidArgument, OutOfOrder, Fenced, Closed.
         """
         header = check_batch(frame)
+        size = len(frame)
+        if size > self.message_bytes_max and header.first == header.last:
+            self._check_size(header, size)
         state = stream.state
         held = state.held
         first, last = header.first, header.last
@@ -155,9 +162,8 @@ class SourceStreams:
                 return None
         if stable_upto > held.stable_upto:
             held.stable_upto = stable_upto
-        self._hold(state, first, last)
         stream.expected = max(stream.expected, last + 1)
-        return self._batch_writes(state, header, frame, last)
+        return self._rows.of_new(state, header, frame, size, last)
 
     def append_held(self, stream: AppendStream, frame: bytes) -> tuple[Write, ...]:
         """Take a batch of which the store holds some numbers; write nothing if it holds all.
@@ -167,8 +173,58 @@ class SourceStreams:
         """
         header = check_batch(frame)
         self._check_next(stream, header)
-        writes = self._take(stream.state, header, frame, header.last)
+        writes = self._rows.of_any(stream.state, header, frame, header.last)
         stream.expected = max(stream.expected, header.last + 1)
+        return writes
+
+    def fragment(
+        self, stream: AppendStream, at: int, size: int, data: bytes, stable_upto: int
+    ) -> list[Write]:
+        """Take a fragment of a large batch, which is the stream's arrival from then on.
+
+        A fragment at 0 ends an earlier arrival that was not whole. Once the arrival is whole,
+        `append_large` takes the batch. Raises CorruptBatch, InvalidArgument, OutOfOrder,
+        MessageTooLarge, Fenced, Closed.
+        """
+        self._check_open(stream)
+        held = stream.state.held
+        held.stable_upto = max(held.stable_upto, stable_upto)
+        writes: list[Write] = []
+        if not at:
+            writes += self._end_arrival(stream)
+            stream.arrival = self._rows.arrival("on the wire")
+        if (arrival := stream.arrival) is None:
+            raise InvalidArgument("append", f"a fragment at {at} follows no other")
+        writes += arrival.take(at, size, data)
+        if not at:
+            self._check_next(stream, arrival.header)
+            self._check_size(arrival.header, size)
+        return writes
+
+    @staticmethod
+    def _end_arrival(stream: AppendStream) -> list[Write]:
+        arrival, stream.arrival = stream.arrival, None
+        return arrival.removed() if arrival is not None else []
+
+    def _check_size(self, header: BatchHeader, size: int) -> None:
+        """Raise MessageTooLarge if the only message of a batch is too large for this store."""
+        message_bytes = size - header.body_at - _BODY_TAGS_BYTES
+        if message_bytes > self.message_bytes_max:
+            setting = f"message_bytes_max of store {self._store}"
+            raise MessageTooLarge(message_bytes, self.message_bytes_max, setting)
+
+    def append_large(
+        self, stream: AppendStream, arrival: Arrival, compared: Compared | None
+    ) -> tuple[Write, ...]:
+        """Take the arrival of the stream, which is whole.
+
+        compared: how it compares with what is held of its number; None: nothing is. Raises what
+        `append_held` raises.
+        """
+        self._check_next(stream, arrival.header)
+        writes = self._rows.of_large(stream.state, arrival, compared)
+        stream.arrival = None
+        stream.expected = max(stream.expected, arrival.header.last + 1)
         return writes
 
     def _check_next(self, stream: AppendStream, header: BatchHeader) -> None:
@@ -233,10 +289,11 @@ class SourceStreams:
 
     def closed(self, stream: AppendStream) -> tuple[Write, ...]:
         """Note that the stream is over, however it ended."""
-        if stream.state.stream is not stream:
-            return ()
-        stream.state.stream = None
-        return (stream.state.held_row(),)
+        writes = self._end_arrival(stream)
+        if stream.state.stream is stream:
+            stream.state.stream = None
+            writes.append(stream.state.held_row())
+        return tuple(writes)
 
     # Batches from peers.
 
@@ -249,17 +306,39 @@ class SourceStreams:
         ContentConflict.
         """
         header = check_batch(frame, "from a peer")
-        if self._sources.get(state.name) is not state:
+        part = self._wanted(state, header, lacking)
+        if part is None:
             return Change(None)
+        return Change(part, self._rows.of_any(state, header, frame, part.last))
+
+    def arrival(self, where: str) -> Arrival:
+        """Return a large batch from elsewhere of which no fragment has come. where: for errors."""
+        return self._rows.arrival(where)
+
+    def fill_large(
+        self, state: SourceState, arrival: Arrival, lacking: Range, compared: Compared | None
+    ) -> Change[Range | None]:
+        """Take a large batch from a peer, all of which has come, as `fill` takes any other.
+
+        compared: how it compares with what is held of its number; None: nothing is. Unless the
+        batch is taken, the caller removes its fragments.
+        """
+        part = self._wanted(state, arrival.header, lacking)
+        if part is None:
+            return Change(None)
+        return Change(part, self._rows.of_large(state, arrival, compared))
+
+    def _wanted(self, state: SourceState, header: BatchHeader, lacking: Range) -> Range | None:
+        """Return the part of a peer's batch that belongs to the lineage and was asked for."""
+        if self._sources.get(state.name) is not state:
+            return None
         if header.source != state.name:
             raise InvalidArgument("batch", f"is of {header.source}, not of {state.name}")
         valid = state.lineage.valid(HeldRange(header.first, header.last, header.epoch))
         if valid is None or valid.first != header.first:
-            return Change(None)
+            return None
         first, last = max(valid.first, lacking.first), min(valid.last, lacking.last)
-        if first > last:
-            return Change(None)
-        return Change(Range(first, last), self._take(state, header, frame, last))
+        return Range(first, last) if first <= last else None
 
     def learn_stable(self, state: SourceState, upto: int) -> tuple[Write, ...]:
         """Note that everything up to this number is stable in the lineage of this store."""
@@ -267,65 +346,6 @@ class SourceStreams:
             return ()
         state.held.stable_upto = upto
         return (state.held_row(),)
-
-    # The rows of a batch, from a source or from a peer.
-
-    def _take(
-        self, state: SourceState, header: BatchHeader, frame: bytes, last: int
-    ) -> tuple[Write, ...]:
-        """Compare a batch with the messages held of its numbers, and take the rest up to `last`."""
-        if state.lacks_all(header.first, last):
-            self._hold(state, header.first, last)
-            return self._batch_writes(state, header, frame, last)
-        compared = index.compare(self._reads, state.reg_id, header, frame, last)
-        if (where := compared.conflict) is not None:
-            raise ContentConflict(str(state.name), where.first, where.last, self._store)
-        needed = compared.agreed.holes(header.first, last)
-        # The read comes first: its failure must leave everything as it was.
-        rows = index.serve(self._reads, state.reg_id, needed, self.position, header)
-        read_well = state.read_well(header.first, last)
-        if not needed:
-            return read_well
-        state.held.released_bytes += index.leaving_bytes(rows)
-        self._hold(state, header.first, last)
-        return (
-            self._journal_write(state, frame),
-            *rows,
-            *_marker_writes(state, header, last),
-            *read_well,
-            state.held_row(),
-        )
-
-    @staticmethod
-    def _hold(state: SourceState, first: int, last: int) -> None:
-        state.held.ranges.add(first, last)
-        state.held.next_sequence = max(state.held.next_sequence, last + 1)
-
-    def _batch_writes(
-        self, state: SourceState, header: BatchHeader, frame: bytes, last: int
-    ) -> tuple[Write, ...]:
-        """Return the rows of a batch of which the store held no number."""
-        size = len(frame) if last == header.last else 0
-        row = pack_index(self.position, last, header.epoch, header.checksum, size)
-        return (
-            self._journal_write(state, frame),
-            Write(Table.INDEX, index_key(state.reg_id, header.first), row),
-            *_marker_writes(state, header, last),
-            state.held_row(),
-        )
-
-    def _journal_write(self, state: SourceState, frame: bytes) -> Write:
-        position = self.position
-        self.position = position + 1
-        state.held.bytes += len(frame)
-        return Write(Table.JOURNAL, position_key(position), frame)
-
-
-def _marker_writes(state: SourceState, header: BatchHeader, last: int) -> tuple[Write, ...]:
-    """Return the row of a batch's marker, which belongs to the last message of the batch."""
-    if not header.marker or last != header.last:
-        return ()
-    return state.add_marker(Marker(last, header.epoch, header.marker))
 
 
 def _check_belongs(state: SourceState, header: BatchHeader) -> None:

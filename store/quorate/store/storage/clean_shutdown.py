@@ -9,12 +9,12 @@ limbo that follows is not decided here.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from quorate.disk.files import replace_file
 from quorate.protocol.errors import DataDirectoryCorrupt
+from quorate.protocol.patterns import topic_pattern
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -41,7 +41,7 @@ class Run:
     def durability_of(self, topic: str) -> str:
         """Return the durability that this topic had."""
         for pattern, durability in self.topics:
-            if re.fullmatch(pattern, topic):
+            if topic_pattern(pattern).matches(topic):
                 return durability
         return self.durability
 

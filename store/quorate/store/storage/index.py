@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from quorate.protocol.errors import CorruptBatch, StorageFailed, StorageUnreadable
-from quorate.protocol.framing import BatchHeader, check_batch, same_content
+from quorate.protocol.fragments import Batch, same_messages
+from quorate.protocol.framing import BatchHeader, check_batch
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.storage.interface import (
@@ -21,6 +22,11 @@ from quorate.store.storage.interface import (
     Row,
     Table,
     Write,
+)
+from quorate.store.storage.large_batches import (
+    LargeRow,
+    large_row,
+    load_large,
 )
 from quorate.store.storage.records import (
     IndexEntry,
@@ -72,7 +78,7 @@ class Compared:
     """Numbers that are held here, readable, and of the same content."""
 
 
-def compare(reads: Reads, reg_id: int, header: BatchHeader, frame: bytes, last: int) -> Compared:
+def compare(reads: Reads, reg_id: int, header: BatchHeader, frame: Batch, last: int) -> Compared:
     """Compare a batch, as far as `last`, with the held batches of its numbers."""
     agreed = RangeSet()
     for entry in entries(reads, reg_id, header.first, last):
@@ -81,14 +87,33 @@ def compare(reads: Reads, reg_id: int, header: BatchHeader, frame: bytes, last: 
             value = reads.get(Table.JOURNAL, [position_key(entry.position)])[0]
             if value is None:
                 continue
-            check_batch(value, "in the journal")
-            same = same_content(frame, value)
+            same = _same_messages(reads, frame, value)
         except (CorruptBatch, StorageFailed):
             continue  # an unreadable copy proves nothing
         if not same:
             return Compared(part, agreed)
         agreed.add(part.first, part.last)
     return Compared(None, agreed)
+
+
+def _same_messages(reads: Reads, batch: Batch, value: bytes) -> bool:
+    """Return whether a batch agrees with the one of this row of the journal.
+
+    Raises CorruptBatch, StorageFailed: the batch of the row is unreadable.
+    """
+    if row := large_row(value):
+        return same_messages(batch, load_large(reads, row))
+    check_batch(value, "in the journal")
+    return same_messages(batch, value)
+
+
+def compare_large(reads: Reads, reg_id: int, arrived: LargeRow) -> Compared:
+    """Compare a large batch, all fragments of which are readable, with what is held of its number.
+
+    The call takes long; it is not for the event loop. Raises StorageFailed, CorruptBatch.
+    """
+    batch = load_large(reads, arrived)
+    return compare(reads, reg_id, batch.header, batch, batch.header.last)
 
 
 def serve(

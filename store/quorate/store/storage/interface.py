@@ -15,7 +15,9 @@ class Table(enum.Enum):
     """The tables, with their names on the disk. Each comment has the key -> the value."""
 
     JOURNAL = "journal"
-    """position -> a batch, exactly as the store received it"""
+    """position -> a batch, exactly as the store received it; the head of a large one"""
+    FRAGMENTS = "fragments"
+    """(group, number) -> a fragment of a large batch, exactly as the store received it"""
     INDEX = "index"
     """(RegID, first) -> the batch of the journal that serves the numbers from first on"""
     SET_ASIDE = "set_aside"

@@ -21,6 +21,11 @@ from quorate.store.storage.interface import (
     Reads,
     Table,
 )
+from quorate.store.storage.large_batches import (
+    LargeRow,
+    large_row,
+    load_large,
+)
 from quorate.store.storage.records import (
     IndexEntry,
     position_key,
@@ -39,12 +44,50 @@ class StoredBatch:
     """The batch as the source made it; empty if there is a problem."""
     problem: str = ""
     """Why the batch cannot be served; empty: it can."""
+    large: LargeRow | None = None
+    """The row of a large batch that was not read, and so not checked, yet; None: there is none."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of the batch; 0: they are unknown."""
+        return self.large.size if self.large is not None else len(self.frame)
 
 
 def read(
     reads: Reads, reg_id: int, source: SourceName, wanted: Range, count: int
 ) -> list[StoredBatch]:
-    """Return the beginning of a held range, from at most count batches; never an empty list."""
+    """Return the beginning of a held range, from at most count batches; never an empty list.
+
+    A large batch is the last one, so that no two are in memory. Reading it takes long; a caller on
+    an event loop takes `read_rows`.
+    """
+    stored: list[StoredBatch] = []
+    for each in read_rows(reads, reg_id, source, wanted, count):
+        stored.append(_loaded(reads, each))
+        if each.large is not None:
+            break
+    return stored
+
+
+def _loaded(reads: Reads, stored: StoredBatch) -> StoredBatch:
+    if stored.large is None:
+        return stored
+    try:
+        return StoredBatch(stored.part, load_large(reads, stored.large).joined())
+    except StorageFailed as error:
+        return StoredBatch(stored.part, b"", error.detail)
+    except CorruptBatch as error:
+        return StoredBatch(stored.part, b"", str(error))
+
+
+def read_rows(
+    reads: Reads, reg_id: int, source: SourceName, wanted: Range, count: int
+) -> list[StoredBatch]:
+    """Return what `read` returns, but of a large batch only its row.
+
+    Several large batches may be among them. The fragments of a large batch are to be checked by
+    whoever reads them.
+    """
     try:
         rows = entries(reads, reg_id, wanted.first, wanted.last, count + 1)
         found = list(islice(rows, count))
@@ -83,7 +126,7 @@ def read_aside(reads: Reads, reg_id: int, source: SourceName) -> Iterator[SetAsi
     for _, entry in aside(reads, reg_id):
         (value,) = _values(reads, [entry])
         part = Range(entry.first, entry.last)
-        yield SetAside(entry.epoch, _checked(source, entry, value, part))
+        yield SetAside(entry.epoch, _loaded(reads, _checked(source, entry, value, part)))
 
 
 def _named_twice(stored: list[StoredBatch], entry: IndexEntry, last: int) -> StoredBatch:
@@ -107,13 +150,14 @@ def _checked(
     if isinstance(value, QuorateError):
         return StoredBatch(part, b"", str(value))
     try:
-        header = check_batch(value, "in the journal")
+        large = large_row(value)
+        header = large.header if large is not None else check_batch(value, "in the journal")
     except CorruptBatch as error:
         return StoredBatch(part, b"", str(error))
     if (header.source, header.checksum) != (source, entry.checksum):
         other = f"{header.source} from {header.first}, epoch {header.epoch}"
         return StoredBatch(part, b"", f"the journal has {other} there")
-    return StoredBatch(part, value)
+    return StoredBatch(part, b"" if large is not None else value, "", large)
 
 
 def _values(reads: Reads, found: Sequence[IndexEntry]) -> list[bytes | QuorateError | None]:

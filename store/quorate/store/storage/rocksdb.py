@@ -33,6 +33,7 @@ from quorate.store.storage.interface import (
 _MIB = 1024 * 1024
 _JOURNAL_BUFFER = 64 * _MIB
 _TABLE_BUFFER = 8 * _MIB
+_BATCHES = (Table.JOURNAL, Table.FRAGMENTS)
 _LOG_BYTES_MAX = 256 * _MIB
 """The bytes of log above which RocksDB flushes tables. It bounds the time of a restart."""
 
@@ -50,7 +51,7 @@ class RocksStorage:
         options.create_missing_column_families(create)
         tables = {
             table.value: _options(
-                direct_io, _JOURNAL_BUFFER if table is Table.JOURNAL else _TABLE_BUFFER
+                direct_io, _JOURNAL_BUFFER if table in _BATCHES else _TABLE_BUFFER
             )
             for table in Table
         }

@@ -15,7 +15,9 @@ from typing import NamedTuple, Protocol
 
 import grpc.aio
 
+from quorate.protocol.answers import LargePiece, Piece
 from quorate.protocol.errors import CorruptBatch, InvalidArgument, OtherLineage
+from quorate.protocol.fragments import Batch, LargeBatch, header_of
 from quorate.protocol.framing import BatchHeader, check_batch, read_contents
 from quorate.protocol.limits import PROTOCOL_VERSION, SEQUENCE_MAX
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
@@ -30,12 +32,13 @@ from quorate.store.tasks.executor import Apart
 from quorate.store.tasks.fetcher import (
     ANSWER_SECONDS_MAX,
     Fetch,
+    Fetching,
     Filler,
     PeerFailed,
-    fetch_from,
 )
 from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
+from quorate.transport.fetch import fetch
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
 
@@ -136,7 +139,9 @@ class Comparing:
         fetching = asked.fetch(state, wanted)
         try:
             async for fetched in fetching:
-                frame, header = fetched.frame, fetched.header
+                assert isinstance(fetched, Piece | LargePiece), "a comparison needs whole batches"
+                header = fetched.header
+                batch = fetched.frame if isinstance(fetched, Piece) else fetched.batch
                 part = Range(fetched.first, fetched.last)
                 held = HeldRange(part.first, part.last, header.epoch)
                 if state.lineage.valid(held) != part:
@@ -146,9 +151,9 @@ class Comparing:
                             peer.address, str(state.name), held.first, held.last, held.epoch
                         )
                     )
-                for found in await self._against_ours(state, header, frame, part):
+                for found in await self._against_ours(state, batch, part):
                     divergent.add(found.first, found.last)
-                pace.worked(len(frame))
+                pace.worked(len(batch))
                 await self._filler.rest()
                 pace.work()
         finally:
@@ -156,15 +161,13 @@ class Comparing:
             pace.worked()
         return divergent
 
-    async def _against_ours(
-        self, state: SourceState, header: BatchHeader, frame: bytes, part: Range
-    ) -> list[Range]:
+    async def _against_ours(self, state: SourceState, batch: Batch, part: Range) -> list[Range]:
         reads, lineage = self._engine.reads, state.lineage
         known = state.as_it_is()
         await self._engine.written(state)
         found: list[Range] = []
         for held in known.readable().both(RangeSet([part])):
-            ours, bad = await self._apart(partial(_differing_in, reads, state, header, frame, held))
+            ours, bad = await self._apart(partial(_differing_in, reads, state, batch, held))
             if state.lineage is not lineage:
                 return []  # a new epoch began meanwhile: these batches may no longer belong
             found += ours
@@ -176,32 +179,40 @@ class Comparing:
 
 
 def _differing_in(
-    reads: Reads, state: SourceState, header: BatchHeader, frame: bytes, part: Range
+    reads: Reads, state: SourceState, batch: Batch, part: Range
 ) -> tuple[list[Range], list[tuple[Range, str]]]:
     """Return the numbers at which a peer's batch differs, and the unreadable parts here."""
-    theirs = read_contents(frame, header, header.first, header.last)
+    header = header_of(batch)
+    theirs = _contents(batch, header)
     differ: list[Range] = []
     bad: list[tuple[Range, str]] = []
     first = part.first
     while first <= part.last:
-        for batch in read(reads, state.reg_id, state.name, Range(first, part.last), _READ_AT_ONCE):
-            first = batch.part.last + 1
-            if batch.problem:
-                bad.append((batch.part, batch.problem))
+        for stored in read(reads, state.reg_id, state.name, Range(first, part.last), _READ_AT_ONCE):
+            held = stored.part
+            first = held.last + 1
+            if stored.problem:
+                bad.append((held, stored.problem))
                 continue
             try:
-                ours_header = check_batch(batch.frame, "in the journal")
-                ours = read_contents(batch.frame, ours_header, batch.part.first, batch.part.last)
+                ours_header = check_batch(stored.frame, "in the journal")
+                ours = read_contents(stored.frame, ours_header, held.first, held.last)
             except CorruptBatch as error:
-                bad.append((batch.part, str(error)))
+                bad.append((held, str(error)))
                 continue
             other = [
                 number
-                for number in range(batch.part.first, batch.part.last + 1)
-                if ours[number - batch.part.first] != theirs[number - header.first]
+                for number in range(held.first, held.last + 1)
+                if ours[number - held.first] != theirs[number - header.first]
             ]
             differ += RangeSet(Range(number, number) for number in other)
     return differ, bad
+
+
+def _contents(batch: Batch, header: BatchHeader) -> list[tuple[bytes, bytes]]:
+    if isinstance(batch, LargeBatch):
+        return [batch.message()]
+    return read_contents(batch, header, header.first, header.last)
 
 
 async def digests_for(
@@ -254,4 +265,7 @@ def asked_by(stub: StoreStub, peer: str) -> Asked:
             raise PeerFailed(error_from_call(peer, error)) from None
         return response
 
-    return Asked(digests, partial(fetch_from, stub, peer))
+    def ask_for(state: SourceState, wanted: Range) -> Fetching:
+        return Fetching(fetch(stub, peer, state.name, wanted, ANSWER_SECONDS_MAX))
+
+    return Asked(digests, ask_for)

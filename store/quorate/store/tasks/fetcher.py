@@ -15,16 +15,27 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import NamedTuple
 
-from quorate.protocol.answers import Answer, Corrupt, Piece
-from quorate.protocol.errors import QuorateError
+from quorate.protocol.answers import (
+    Answer,
+    Corrupt,
+    FragmentedAnswer,
+    FragmentedReading,
+    LargePiece,
+    Piece,
+    ServedFragment,
+    check_served,
+)
+from quorate.protocol.errors import CorruptBatch, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.engine import Engine
+from quorate.store.rules.arrivals import Arrival
 from quorate.store.rules.peer_knowledge import Heard
 from quorate.store.rules.source_state import SourceState
+from quorate.store.tasks.large_intake import LargeIntake
 from quorate.store.tasks.throttle import Pace
 from quorate.transport.channels import open_channel
-from quorate.transport.fetch import FetchCall, fetch
+from quorate.transport.fetch import FetchCall, begin_fetch
 from quorate.v1.store_pb2_grpc import StoreStub
 
 _log = logging.getLogger("quorate.store.tasks.fetcher")
@@ -43,6 +54,10 @@ class PeerFailed(Exception):
         self.error = error
 
 
+Served = Piece | LargePiece | ServedFragment
+"""A batch from a peer, or a fragment of a large one."""
+
+
 class Fetching:
     """A fetch from one peer that is under way; iterates over the batches among its answers.
 
@@ -50,21 +65,21 @@ class Fetching:
     breaks off, or gives a batch that is corrupt.
     """
 
-    def __init__(self, call: FetchCall) -> None:
+    def __init__(self, call: FetchCall[Answer] | FetchCall[FragmentedAnswer]) -> None:
         self._call = call
-        self._answers: Iterator[Answer] = iter(())
+        self._answers: Iterator[Answer | FragmentedAnswer] = iter(())
         self.close = call.close
 
     def __aiter__(self) -> Fetching:
         return self
 
-    async def __anext__(self) -> Piece:
+    async def __anext__(self) -> Served:
         try:
             while True:
                 for answer in self._answers:
                     if isinstance(answer, Corrupt):
                         raise answer.error
-                    if isinstance(answer, Piece):
+                    if isinstance(answer, Served):
                         return answer
                 if self._call.is_over:
                     raise StopAsyncIteration
@@ -83,6 +98,16 @@ class Filled(NamedTuple):
     messages: int
     failed: QuorateError | None
     """Why the peer broke off; None if it answered to its end."""
+
+
+class _Taken(NamedTuple):
+    """The part of a batch that was taken, or a fragment."""
+
+    messages: int
+    size: int
+    """The bytes of what came."""
+    commit: int
+    """The number of the commit with its rows."""
 
 
 class Filler:
@@ -162,18 +187,19 @@ class Filler:
         engine = self._engine
         filled = size = commit = before = 0
         failed: QuorateError | None = None
+        intake = LargeIntake(engine, state, f"from {peer}")
         self.pace.work()
         try:
-            async for piece in fetching:
-                taken = await self._take(state, piece, wanted, stable_upto)
+            async for served in fetching:
+                taken = await self._take(state, served, intake, wanted, stable_upto)
                 if taken is None:
                     _log.warning("%s follows another lineage of %s", peer, state.name)
                     break
-                part, commit = taken
-                filled += len(part)
-                size += len(piece.frame)
-                self.taken[state.name] += len(part)
-                self.bytes += len(piece.frame)
+                size += taken.size
+                commit = taken.commit
+                filled += taken.messages
+                self.taken[state.name] += taken.messages
+                self.bytes += taken.size
                 busy = self.pace.is_busy()
                 if size >= (_STEP_BYTES_BUSY if busy else _STEP_BYTES):
                     # One step is written while the next comes in. A busy store waits for its write
@@ -188,6 +214,7 @@ class Filler:
             failed = error.error
         finally:
             fetching.close()
+            intake.drop()
             self.pace.worked(size)
         await engine.writer.durable(commit)
         await self.rest()
@@ -196,22 +223,53 @@ class Filler:
     async def _take(
         self,
         state: SourceState,
-        piece: Piece,
+        served: Served,
+        intake: LargeIntake,
         wanted: Range,
         stable_upto: int,
-    ) -> tuple[Range, int] | None:
-        """Take what belongs to the stream of a batch; return its range and its commit, if any."""
-        engine, header = self._engine, piece.header
-        if not state.lacks_all(header.first, header.last):
-            await engine.settled_range(state, header.first, header.last)
-        position = engine.core.streams.position
-        change = engine.core.streams.fill(state, piece.frame, wanted)
-        self.wrote(engine.core.streams.position - position)
+    ) -> _Taken | None:
+        """Take what belongs to the stream of a batch, or a fragment. None: nothing belongs."""
+        engine, streams = self._engine, self._engine.core.streams
+        position = streams.position
+        if isinstance(served, ServedFragment):
+            size = len(served.data)
+            arrival = _arrived(intake, served, state.name)
+            self.wrote(streams.position - position)
+            if arrival is None:
+                return _Taken(0, size, intake.commit)
+            compared = await engine.compared(state, arrival)
+            position = streams.position
+            try:
+                change = streams.fill_large(state, arrival, wanted, compared)
+            except QuorateError:
+                intake.remove(arrival)
+                raise
+            if change.answer is None:
+                intake.remove(arrival)
+        else:
+            assert isinstance(served, Piece), "large batches come in fragments here"
+            header, size = served.header, len(served.frame)
+            if not state.lacks_all(header.first, header.last):
+                await engine.settled_range(state, header.first, header.last)
+            position = streams.position
+            change = streams.fill(state, served.frame, wanted)
+        self.wrote(streams.position - position)
         part = change.answer
         if part is None:
             return None
-        stable = engine.core.streams.learn_stable(state, min(part.last, stable_upto))
-        return part, engine.submit(state, change.writes + stable)
+        stable = streams.learn_stable(state, min(part.last, stable_upto))
+        return _Taken(len(part), size, engine.submit(state, change.writes + stable))
+
+
+def _arrived(intake: LargeIntake, served: ServedFragment, source: SourceName) -> Arrival | None:
+    """Take a fragment, and return its batch if it is whole. Raises PeerFailed if it is corrupt."""
+    try:
+        arrival = intake.take(served.at, served.size, served.data)
+        if arrival is not None:
+            check_served(arrival.header, source, served.sequence, intake.where)
+    except CorruptBatch as error:
+        raise PeerFailed(error) from None
+    return arrival
 
 
 @asynccontextmanager
@@ -222,5 +280,9 @@ async def reached(peer: str) -> AsyncIterator[Fetch]:
 
 
 def fetch_from(stub: StoreStub, peer: str, state: SourceState, wanted: Range) -> Fetching:
-    """Ask the peer behind a stub, at this address, for a range."""
-    return Fetching(fetch(stub, peer, state.name, wanted, ANSWER_SECONDS_MAX))
+    """Ask the peer behind a stub, at this address, for a range.
+
+    Large batches come in fragments, and are never in memory as a whole.
+    """
+    reading = FragmentedReading(peer, state.name, wanted)
+    return Fetching(begin_fetch(stub, peer, state.name, wanted, ANSWER_SECONDS_MAX, reading))

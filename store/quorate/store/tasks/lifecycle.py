@@ -39,6 +39,7 @@ from quorate.store.rules.lifetimes import (
     CONFIRM_SECONDS,
     Observed,
     Who,
+    milliseconds,
 )
 from quorate.store.rules.peer_knowledge import (
     Heard,
@@ -408,8 +409,10 @@ class Keeper:
         state, who = self._core.sources.get(source), Who(source, session_id)
         if state is None or session_id not in state.receivers or take_over:
             return
-        if self._lives.of(who).instance != instance and self._lives.protected(who):
-            raise ReceiverActive(f"receiver {session_id:#x} of {source}", self._core.store)
+        seconds = self._lives.protected_for(who)
+        if self._lives.of(who).instance != instance and seconds > 0:
+            name = f"receiver {session_id:#x} of {source}"
+            raise ReceiverActive(name, self._core.store, milliseconds(seconds))
 
     async def deregister(
         self,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import grpc.aio
 
+from quorate.protocol.delays import LIMBO
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -41,10 +42,6 @@ ROUND_SECONDS = 5.0
 """Seconds from one round to the next."""
 ROUND_SECONDS_MAX = 60.0
 """Seconds from one round to the next at most, if answers take long."""
-LIMBO_ROUND_SECONDS = 0.2
-"""Seconds from one round to the next while this store is in limbo; the pause grows slowly."""
-LIMBO_ROUND_SECONDS_MAX = 2.0
-"""Seconds to which the pause in limbo grows."""
 ANSWER_SECONDS_MAX = 10.0
 """A peer whose answer takes longer counts as away."""
 
@@ -101,7 +98,7 @@ class Peers:
 
     async def run(self) -> None:
         """Ask all peers, round after round, until cancelled."""
-        limbo_pause = LIMBO_ROUND_SECONDS
+        rounds_in_limbo = 0
         try:
             while True:
                 took = 0.0
@@ -114,10 +111,10 @@ class Peers:
                 # Many sources make long answers; polling must stay a small part of the work.
                 # So a pause follows the slowest answer, but not the wait for a silent peer.
                 if self._engine.core.in_limbo:
-                    await self._pause(max(limbo_pause, took))
-                    limbo_pause = min(1.05 * limbo_pause, LIMBO_ROUND_SECONDS_MAX)
+                    rounds_in_limbo += 1
+                    await self._pause(max(LIMBO.after(rounds_in_limbo), took))
                 else:
-                    limbo_pause = LIMBO_ROUND_SECONDS
+                    rounds_in_limbo = 0
                     await self._pause(max(ROUND_SECONDS, min(10 * took, ROUND_SECONDS_MAX)))
         finally:
             await asyncio.gather(*(peer.channel.close() for peer in self._peers))

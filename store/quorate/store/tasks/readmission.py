@@ -42,7 +42,7 @@ CHECK_SECONDS_MAX = 2.0
 """Seconds that a starting store waits for its peers before it vouches again."""
 NO_WAY_OUT = (
     "While they are, nobody knows what is lost: put back a disk that is whole, or have one of "
-    "them go on without: `quorate repair --leave-limbo --store NAME --reason WHY`"
+    "them go on without: `quorate store readmit NAME --reason WHY`"
 )
 FOUND_OUT_SECONDS = 5.0
 """Seconds that a store waits after it was found to be a copy. Of two running ones each finds out

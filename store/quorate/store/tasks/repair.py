@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
+from quorate.protocol import delays
 from quorate.protocol.errors import (
     BrokenAnswer,
     ContentConflict,
@@ -58,8 +59,6 @@ _log = logging.getLogger("quorate.store.tasks.repair")
 
 ROUND_SECONDS = 1.0
 """Seconds from one round of repair to the next."""
-BACK_OFF_SECONDS_MAX = 10.0
-"""Seconds that a source rests at most after no peer could help."""
 COMPARE_SECONDS = 60.0
 """Seconds from one comparison of newly stable messages with a peer to the next."""
 COMPARE_ALL_SECONDS = 24 * 3600.0
@@ -87,7 +86,8 @@ class _Case:
 
     until: float = 0.0
     """The time before which repair leaves the source alone, by the clock of repair."""
-    seconds: float = 0.0
+    failures: int = 0
+    """The number of times in a row that no peer could help."""
     lacking: int = 0
     """The number of messages that were missing when repair last looked."""
     complained: list[Range] = field(default_factory=list)
@@ -149,12 +149,9 @@ class Repair:
             if done:
                 await self._tried(state, self._compare_due(state, case))
             self._now = "idle"
-        case.seconds = (
-            ROUND_SECONDS
-            if done
-            else min(max(2 * case.seconds, ROUND_SECONDS), BACK_OFF_SECONDS_MAX)
-        )
-        case.until = self._clock() + case.seconds
+        case.failures = 0 if done else case.failures + 1
+        rest = ROUND_SECONDS if done else delays.REPAIR.after(case.failures)
+        case.until = self._clock() + rest
 
     async def _tried(self, state: SourceState, work: object) -> bool:
         """Await the work, and return whether it succeeded. An error is logged."""

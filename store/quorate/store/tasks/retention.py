@@ -18,6 +18,7 @@ from typing import TypeVar
 from quorate.protocol.errors import CorruptBatch, QuorateError, StorageUnreadable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
+from quorate.protocol.ranges import Range
 from quorate.store.engine import Engine
 from quorate.store.rules import retention
 from quorate.store.rules.peer_knowledge import SourceKnowledge
@@ -37,6 +38,7 @@ from quorate.store.storage.interface import (
     Storage,
     Table,
 )
+from quorate.store.storage.large_batches import fragment_key
 from quorate.store.storage.records import (
     IndexEntry,
     position_key,
@@ -95,6 +97,7 @@ class Releasing:
         self._searched_at = 0.0
         self._compact_from: int | None = None
         self._compact_upto = 0
+        self._compact_groups: Range | None = None
         self._compact_bytes = 0
         self._compact_at = 0.0
         self._compact_held_until = 0.0
@@ -330,6 +333,11 @@ class Releasing:
             self._compact_from, self._compact_at = found.positions.first, time.monotonic()
         self._compact_from = min(self._compact_from, found.positions.first)
         self._compact_upto = max(self._compact_upto, found.positions.last)
+        if (groups := found.groups) is not None:
+            known = self._compact_groups or groups
+            self._compact_groups = Range(
+                min(known.first, groups.first), max(known.last, groups.last)
+            )
         self._compact_bytes += found.bytes
 
     async def _compact(self, now: float) -> None:
@@ -350,11 +358,15 @@ class Releasing:
             return
         self._held_up = ""
         first, last, size = self._compact_from, self._compact_upto, self._compact_bytes
+        groups, self._compact_groups = self._compact_groups, None
         self._compact_from, self._compact_upto, self._compact_bytes = None, 0, 0
         began = time.monotonic()
         await self._in_thread(
             lambda: self._storage.compact(Table.JOURNAL, position_key(first), position_key(last))
         )
+        if groups is not None:
+            begin, end = fragment_key(groups.first, 0), fragment_key(groups.last + 1, 0)
+            await self._in_thread(lambda: self._storage.compact(Table.FRAGMENTS, begin, end))
         _log.debug("compacted %d bytes of the journal in %.1f s", size, time.monotonic() - began)
 
     async def _unreadable(self) -> str:

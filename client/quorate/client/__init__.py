@@ -1,0 +1,67 @@
+"""Quorate for applications: connect to the stores, then open sources and receivers.
+
+    async with connect("a=host:7301,b=host:7302,c=host:7303") as quorate:
+        async with quorate.source("orders") as orders:
+            receipt = await orders.publish(b"…")  # stable
+
+`connect_blocking` returns the same for code without asyncio. The errors are in quorate.errors, the
+events in `source_events` and `receiver_events`. This module only exports names.
+"""
+
+from quorate.client import receiver_events, source_events
+from quorate.client.blocking import connect_blocking
+from quorate.client.client import Client, connect
+from quorate.protocol.consensus import Behaviour, StartingPoint
+from quorate.protocol.delays import Delays
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.layout import Layout, StoreGroup
+from quorate.protocol.pacing import ReceiverPacing
+from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
+from quorate.receiver.message import DeliveredBatch, Message, MessageHandle
+from quorate.receiver.options import AcknowledgeMode, ConfirmDelivery, Delivery, ReceiverOptions
+from quorate.receiver.receiver import Receiver
+from quorate.receiver.start import Start
+from quorate.source.options import FlightBehaviour, SourceOptions, StabilityEvents
+from quorate.source.protocol.outgoing import Outgoing
+from quorate.source.publish_store import FilePublishStore, MemoryPublishStore, PublishStore
+from quorate.source.receipts import Durability, Receipt
+from quorate.source.source import Source
+
+__all__ = [
+    "AcknowledgeMode",
+    "Behaviour",
+    "Client",
+    "ConfirmDelivery",
+    "Delays",
+    "DeliveredBatch",
+    "Delivery",
+    "Durability",
+    "FilePublishStore",
+    "FlightBehaviour",
+    "Group",
+    "IntergroupRule",
+    "IntragroupRule",
+    "Layout",
+    "MemoryPublishStore",
+    "Message",
+    "MessageHandle",
+    "Outgoing",
+    "Policy",
+    "PublishStore",
+    "Receipt",
+    "Receiver",
+    "ReceiverOptions",
+    "ReceiverPacing",
+    "Source",
+    "SourceName",
+    "SourceOptions",
+    "StabilityEvents",
+    "Start",
+    "StartingPoint",
+    "StoreAddress",
+    "StoreGroup",
+    "connect",
+    "connect_blocking",
+    "receiver_events",
+    "source_events",
+]

@@ -1,0 +1,199 @@
+"""The door for code without asyncio: the same methods; sources and receivers open at once.
+
+The sources and receivers run on the process's background loop. Their rules are not known here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from types import TracebackType
+from typing import Self, TypeVar
+
+from quorate.client.client import raise_first
+from quorate.client.settings import (
+    Settings,
+    Stores,
+    read_settings,
+)
+from quorate.protocol.errors import Closed, QuorateError
+from quorate.receiver.blocking import Receiver
+from quorate.receiver.events import Event as ReceiverEvent
+from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
+from quorate.receiver.start import Start
+from quorate.source.blocking import Source
+from quorate.source.events import Event as SourceEvent
+from quorate.source.options import SourceOptions
+from quorate.source.publish_store import PublishStore
+from quorate.source.source import CLOSE_SECONDS, OPEN_SECONDS
+from quorate.transport.blocking import run_blocking
+from quorate.transport.connections import Connections
+
+__all__ = ["Client", "Receiver", "Source", "connect_blocking"]
+
+T = TypeVar("T", Source, Receiver)
+
+Opener = Callable[[Callable[[], object]], T]
+"""Opens something, and is given a function to call when that is closed."""
+
+
+def connect_blocking(
+    stores: Stores,
+    *,
+    previous_policies: Sequence[Stores] = (),
+    timeout: float | None = OPEN_SECONDS,
+) -> Client:
+    """Return a client of these stores, for code without asyncio.
+
+    Arguments and errors are those of quorate.client.connect. All calls may be made from any thread.
+    """
+    return Client(read_settings(stores, previous_policies, timeout))
+
+
+class Client:
+    """A client of a group of stores: opens sources and receivers, and closes them.
+
+    Make it with `connect_blocking`, and leave its `with`, or close it, at the end.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Remember the stores. Applications use `connect_blocking`."""
+        self._settings = settings
+        self._connections = Connections()
+        self._open: dict[object, Source | Receiver] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        failures = self._close(CLOSE_SECONDS)
+        # An error from inside is what matters; an error of the close must not hide it.
+        if error is None:
+            raise_first(failures)
+
+    def source(
+        self,
+        topic: str,
+        *,
+        session_id: int | None = None,
+        reg_id: int | None = None,
+        publish_store: PublishStore | None = None,
+        take_over: bool = False,
+        options: SourceOptions | None = None,
+        timeout: float | None = None,
+        on_event: Callable[[SourceEvent], None] | None = None,
+    ) -> Source:
+        """Open a source of this topic.
+
+        Arguments and errors are those of quorate.client.Client.source. The background thread calls
+        on_event.
+        """
+        settings = self._settings
+
+        def opener(on_closed: Callable[[], object]) -> Source:
+            return Source.open(
+                topic,
+                stores=settings.layout,
+                previous_policies=settings.previous,
+                session_id=session_id,
+                reg_id=reg_id,
+                publish_store=publish_store,
+                take_over=take_over,
+                options=options,
+                timeout=settings.timeout if timeout is None else timeout,
+                on_event=on_event,
+                connections=self._connections,
+                on_closed=on_closed,
+            )
+
+        return self._kept(opener)
+
+    def receiver(
+        self,
+        topic: str | None = None,
+        *,
+        session_id: int | None = None,
+        reg_id: int | None = None,
+        topic_pattern: str | None = None,
+        delivery: str | Delivery = Delivery.LIVE,
+        acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
+        start: Start | str | int | datetime = Start.EARLIEST,
+        take_over: bool = False,
+        options: ReceiverOptions | None = None,
+        timeout: float | None = None,
+        on_event: Callable[[ReceiverEvent], None] | None = None,
+    ) -> Receiver:
+        """Open a receiver of this topic.
+
+        Arguments and errors are those of quorate.client.Client.receiver. The background thread
+        calls on_event. A loop over the receiver that is left early leaves it open; it closes with
+        the client at the latest.
+        """
+        settings = self._settings
+
+        def opener(on_closed: Callable[[], object]) -> Receiver:
+            return Receiver.open(
+                topic,
+                stores=settings.layout.stores,
+                session_id=session_id,
+                reg_id=reg_id,
+                topic_pattern=topic_pattern,
+                delivery=delivery,
+                acknowledge=acknowledge,
+                start=start,
+                take_over=take_over,
+                options=options,
+                timeout=settings.timeout if timeout is None else timeout,
+                on_event=on_event,
+                connections=self._connections,
+                on_closed=on_closed,
+            )
+
+        return self._kept(opener)
+
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Close every source and receiver that is still open, as quorate.client.Client.close does.
+
+        timeout: seconds for which all sources together wait for their messages to become stable.
+        """
+        raise_first(self._close(timeout))
+
+    def _close(self, timeout: float) -> list[BaseException]:
+        with self._lock:
+            self._closed = True
+            still_open = list(self._open.values())
+        until = time.monotonic() + timeout
+        failures: list[BaseException] = []
+        for each in still_open:
+            try:
+                if isinstance(each, Source):
+                    each.close(max(0.0, until - time.monotonic()))
+                else:
+                    each.close()
+            except QuorateError as error:
+                failures.append(error)
+        run_blocking(self._connections.close())
+        return failures
+
+    def _kept(self, opener: Opener[T]) -> T:
+        """Open something, and keep it until it is closed."""
+        if self._closed:
+            raise Closed("The client")
+        key = object()
+        opened = opener(partial(self._open.pop, key, None))
+        with self._lock:
+            if not self._closed:
+                self._open[key] = opened
+                return opened
+        opened.close()
+        raise Closed("The client")

@@ -1,0 +1,252 @@
+"""The door: one object for the stores, from which an application opens sources and receivers.
+
+It keeps what is open, and closes it. The rules of sources and receivers are not known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from quorate.client.opening import Opening, ReceiverOpening
+from quorate.client.settings import (
+    Settings,
+    Stores,
+    read_settings,
+)
+from quorate.protocol.errors import Closed
+from quorate.receiver.events import Event as ReceiverEvent
+from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
+from quorate.receiver.receiver import Receiver
+from quorate.receiver.start import Start
+from quorate.source.events import Event as SourceEvent
+from quorate.source.options import SourceOptions
+from quorate.source.publish_store import PublishStore
+from quorate.source.source import CLOSE_SECONDS, OPEN_SECONDS, Source
+from quorate.transport.connections import Connections
+
+T = TypeVar("T", Source, Receiver)
+
+Opener = Callable[[Callable[[], object]], Coroutine[Any, Any, T]]
+"""Opens something, and is given a function to call when that is closed."""
+
+
+def connect(
+    stores: Stores,
+    *,
+    previous_policies: Sequence[Stores] = (),
+    timeout: float | None = OPEN_SECONDS,
+) -> Client:
+    """Return a client of these stores.
+
+    - stores: `name=host:port,name=host:port,…`, or a list of such names with addresses: a majority
+      of these stores makes a message stable. Or a Layout of groups with rules and backups. Or the
+      path of a TOML file that describes one.
+    - previous_policies: what `stores` was in earlier configurations. Needed until one source has
+      registered under the present one. Without it the source refuses to take over a stream that is
+      under another policy.
+    - timeout: seconds for which opening a source or a receiver waits, unless its call says
+      otherwise; None: as long as it takes.
+
+    The call does not speak with the stores: the first source or receiver that opens does. Use the
+    client on one event loop.
+
+    Raises InvalidArgument, or ConfigurationInvalid with every problem of a file.
+    """
+    return Client(read_settings(stores, previous_policies, timeout))
+
+
+class Client:
+    """A client of a group of stores: opens sources and receivers, and closes them.
+
+    Make it with `connect`, and leave its `async with`, or close it, at the end.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Remember the stores. Applications use `connect`."""
+        self._settings = settings
+        self._connections = Connections()
+        self._opening: set[asyncio.Task[Any]] = set()
+        self._open: dict[object, Source | Receiver] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        failures = await self._close(CLOSE_SECONDS)
+        # An error from inside is what matters; an error of the close must not hide it.
+        if error is None:
+            raise_first(failures)
+
+    def source(
+        self,
+        topic: str,
+        *,
+        session_id: int | None = None,
+        reg_id: int | None = None,
+        publish_store: PublishStore | None = None,
+        take_over: bool = False,
+        options: SourceOptions | None = None,
+        timeout: float | None = None,
+        on_event: Callable[[SourceEvent], None] | None = None,
+    ) -> Opening[Source]:
+        """Return a source of this topic, to be opened by `await` or `async with`.
+
+        - session_id: identifies the source together with the topic; give the same one after a
+          restart. None: that of the publish store, or reg_id, or a random one.
+        - reg_id: the RegID to have on every store that does not name one; None: each store assigns
+          one.
+        - publish_store: keeps what is not stable yet; None: in memory.
+        - take_over: take the identity even if another process is using it now.
+        - timeout: seconds to wait for enough stores; None: that of the client.
+        - on_event: a function that gets each event at once, on the event loop, from the start of
+          the registration on. It must not block.
+
+        Opening raises InvalidArgument, NoQuorum, PolicyNotInForce, SourceActive, Fenced,
+        MissingMessages, SourceDeleted, ContentConflict, RegIdInUse, TopicRefused, NotAStore,
+        VersionMismatch, StorageFailed, Closed.
+        """
+        settings = self._settings
+
+        def opener(on_closed: Callable[[], object]) -> Coroutine[Any, Any, Source]:
+            return Source.open(
+                topic,
+                stores=settings.layout,
+                previous_policies=settings.previous,
+                session_id=session_id,
+                reg_id=reg_id,
+                publish_store=publish_store,
+                take_over=take_over,
+                options=options,
+                timeout=settings.timeout if timeout is None else timeout,
+                on_event=on_event,
+                connections=self._connections,
+                on_closed=on_closed,
+            )
+
+        return Opening(f"source({topic!r})", lambda: self._opened(opener))
+
+    def receiver(
+        self,
+        topic: str | None = None,
+        *,
+        session_id: int | None = None,
+        reg_id: int | None = None,
+        topic_pattern: str | None = None,
+        delivery: str | Delivery = Delivery.LIVE,
+        acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
+        start: Start | str | int | datetime = Start.EARLIEST,
+        take_over: bool = False,
+        options: ReceiverOptions | None = None,
+        timeout: float | None = None,
+        on_event: Callable[[ReceiverEvent], None] | None = None,
+    ) -> ReceiverOpening:
+        """Return a receiver of this topic, to be opened by `await`, `async with` or `async for`.
+
+        - topic: one topic. topic_pattern: instead, a regular expression that must match the whole
+          topic.
+        - session_id: identifies the receiver. A receiver with the same one goes on where the last
+          one stopped, and fences it. None: a random one, and stores forget the receiver at its
+          close.
+        - reg_id: the RegID to have, for one topic with one source. It is also the session ID if
+          none is given.
+        - delivery: "live" or "stable". acknowledge: "automatic" or "explicit".
+        - start: "earliest", "latest", "last:N", a sequence number, a time, or what `Start` makes.
+          It counts for each source for which no store has a position of the receiver.
+        - take_over: take the identity even if its activity timeout protects another instance.
+        - timeout: seconds to wait for stores to answer, and for a registration with each source
+          that they know; None: that of the client.
+        - on_event: a function that gets each event at once, on the event loop, from the start of
+          the registration on. It must not block.
+
+        With no source yet opening returns, and iterating waits for one. With
+        options.wait_for_source opening waits so long, and then raises UnknownTopic.
+
+        Opening raises NoQuorum if too few stores answer, NotAStore or VersionMismatch if no store
+        is of use, RegIdInUse, ReceiverActive, InvalidArgument, Closed.
+        """
+        settings = self._settings
+
+        def opener(on_closed: Callable[[], object]) -> Coroutine[Any, Any, Receiver]:
+            return Receiver.open(
+                topic,
+                stores=settings.layout.stores,
+                session_id=session_id,
+                reg_id=reg_id,
+                topic_pattern=topic_pattern,
+                delivery=delivery,
+                acknowledge=acknowledge,
+                start=start,
+                take_over=take_over,
+                options=options,
+                timeout=settings.timeout if timeout is None else timeout,
+                on_event=on_event,
+                connections=self._connections,
+                on_closed=on_closed,
+            )
+
+        return ReceiverOpening(
+            f"receiver({topic or topic_pattern!r})", lambda: self._opened(opener)
+        )
+
+    async def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Close every source and receiver that is still open.
+
+        timeout: seconds for which each source waits for its messages to become stable. Calls that
+        are opening one raise Closed. Raises the first error of a close; the others are its notes.
+        In each case all are closed.
+        """
+        raise_first(await self._close(timeout))
+
+    async def _close(self, timeout: float) -> list[BaseException]:
+        self._closed = True
+        for task in self._opening:
+            task.cancel()
+        if self._opening:
+            await asyncio.wait(self._opening)
+        closing = [
+            each.close(timeout) if isinstance(each, Source) else each.close()
+            for each in self._open.values()
+        ]
+        results = await asyncio.gather(*closing, return_exceptions=True)
+        await self._connections.close()
+        return [result for result in results if result is not None]
+
+    async def _opened(self, opener: Opener[T]) -> T:
+        """Open something, and keep it until it is closed."""
+        if self._closed:
+            raise Closed("The client")
+        task = asyncio.create_task(self._kept(opener))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            this_task = asyncio.current_task()
+            if this_task is not None and not this_task.cancelling():
+                raise Closed("The client") from None
+            raise
+
+    async def _kept(self, opener: Opener[T]) -> T:
+        key = object()
+        opened = await opener(partial(self._open.pop, key, None))
+        self._open[key] = opened
+        return opened
+
+
+def raise_first(failures: list[BaseException]) -> None:
+    """Raise the first of these errors, with the others as its notes."""
+    for other in failures[1:]:
+        failures[0].add_note(f"Also: {other}")
+    if failures:
+        raise failures[0]

@@ -1,0 +1,261 @@
+"""One source in the answers of several stores: what each has and lacks, and the problems.
+
+Only reads; part of quorate.console.group.status. Rows are made on request: a group may have many
+sources, and people look at a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from quorate.console.group.lacks_status import lacks
+from quorate.console.group.policy_status import Asked, GroupView, Members, declared_policy
+from quorate.protocol import ends
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.pacing import waited_for
+from quorate.protocol.ranges import Range, RangeSet
+from quorate.protocol.wire import membership_from_wire, pacing_from_wire
+from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY, HeldRange
+from quorate.v1.store_pb2 import SourceStatus
+
+Row = dict[str, Any]
+
+RANGES_MAX = 100
+"""The most ranges of one kind that a row names."""
+
+
+def held_upto(source: SourceStatus) -> int:
+    """Return the newest message of the source that the store holds or has released; -1 for none."""
+    newest = source.held[-1].last if source.held else NOTHING
+    return max(newest, source.retained_from - 1)
+
+
+@dataclass(slots=True)
+class SourceView:
+    """One source at the stores that answered."""
+
+    name: SourceName
+    at: Mapping[str, SourceStatus]
+    """The status of the source by the stores that know it."""
+    asked: Asked
+    stable_upto: int = field(init=False)
+    newest: SourceStatus = field(init=False)
+    """The status at a store that has begun the newest epoch."""
+    members: Members = field(init=False)
+    state_only: list[str] = field(init=False)
+    """The stores that keep no messages of the source."""
+    unknown_to: list[str] = field(init=False)
+    """The stores of its policies that answered, and that do not know the source."""
+    lacking: dict[str, int] = field(init=False)
+    """How many stable messages each store lacks, and should have."""
+    _needed_from: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        statuses = self.at.values()
+        self.stable_upto = max(source.stable_upto for source in statuses)
+        self.newest = max(statuses, key=lambda source: source.begun_epoch)
+        self.state_only = sorted(
+            store for store, each in self.at.items() if each.durability == DURABILITY_STATE_ONLY
+        )
+        self._needed_from = max(source.retained_from for source in statuses)
+        self.members = self.asked.members(self.newest)
+        answers = self.asked.answers
+        self.unknown_to = sorted(
+            store
+            for store in self.members.own_names - self.at.keys()
+            if store in answers and answers[store].durability != DURABILITY_STATE_ONLY
+        )
+        self.lacking = {store: self._lacking(source) for store, source in self.at.items()}
+        self.lacking |= dict.fromkeys(self.unknown_to, self._all_needed())
+
+    def _all_needed(self) -> int:
+        return max(0, self.stable_upto + 1 - self._needed_from)
+
+    def _lacking(self, source: SourceStatus) -> int:
+        """Return how many stable messages a store lacks that no store has released."""
+        first, last = self._needed_from, self.stable_upto
+        if first > last:
+            return 0
+        if any(item.first <= first and last <= item.last for item in source.held[:1]):
+            return 0
+        has = RangeSet(Range(item.first, item.last) for item in source.held)
+        for item in source.accepted_losses:
+            has.add(item.first, item.last)
+        return sum(len(hole) for hole in has.holes(first, last))
+
+    @property
+    def lag(self) -> dict[str, int]:
+        """How many stable messages are behind the newest one of each store, in numbers."""
+        lags = dict.fromkeys(self.unknown_to, self._all_needed())
+        for store, source in self.at.items():
+            if store not in self.state_only:
+                lags[store] = self.stable_upto - min(held_upto(source), self.stable_upto)
+        return lags
+
+    @property
+    def groups(self) -> GroupView:
+        """The groups of the policies in force, by what these stores hold."""
+        return GroupView(
+            self.name,
+            self.members,
+            frozenset(store for store in self.at if not self.lacking[store]),
+            frozenset(
+                store
+                for store, each in self.at.items()
+                if each.live and store not in self.state_only
+            ),
+        )
+
+    def group_rows(self) -> list[Row]:
+        """Return a row for each group of each policy in force."""
+        return self.groups.rows(declared_policy(self.newest))
+
+    def problems(self, lag_max: int) -> list[str]:
+        """Return the problems in words. lag_max: stable messages that a store may be behind."""
+        problems = lacks(self.name, self.at)
+        for store, lag in self.lag.items():
+            if lag > lag_max:
+                problems.append(f"Store {store} is {lag:,} stable messages behind in {self.name}.")
+        if self.stable_upto > NOTHING:
+            problems += self.groups.problems()
+        return problems
+
+    def row(self) -> Row:
+        """Return what is shown of the source itself."""
+        at = self.at
+        live = any(source.live for source in at.values())
+        return {
+            "topic": self.name.topic,
+            "session_id": f"{self.name.session_id:#x}",
+            "state": "live" if live else "away",
+            "proxy": None if live else max(source.proxy for source in at.values()) or None,
+            "epoch": self.newest.begun_epoch,
+            "first": min(
+                (source.held[0].first for source in at.values() if source.held),
+                default=max(source.retained_from for source in at.values()),
+            ),
+            "newest": max(map(held_upto, at.values())),
+            "stable_upto": self.stable_upto,
+            "stores": sorted(at),
+            "reg_ids": {store: source.reg_id for store, source in at.items()},
+            "silent_seconds": round(min(source.inactive_seconds for source in at.values()), 1),
+            "limbo": {store: each.limbo_reason for store, each in at.items() if each.limbo},
+            "lag": self.lag,
+            "lacking": {s: count for s, count in self.lacking.items() if s not in self.state_only},
+            "state_only": self.state_only,
+            "holes": {store: _texts(each.holes) for store, each in at.items() if each.holes},
+            "unreadable": {
+                store: _texts(each.unreadable) for store, each in at.items() if each.unreadable
+            },
+            "lost": {
+                store: _texts(source.accepted_losses)
+                for store, source in at.items()
+                if source.accepted_losses
+            },
+            "retained_from": {store: source.retained_from for store, source in at.items()},
+            "archived_upto": {store: source.archived_upto for store, source in at.items()},
+            "journal_bytes": {store: source.journal_bytes for store, source in at.items()},
+            "released_bytes": {store: source.released_bytes for store, source in at.items()},
+            "kept_because": {
+                store: source.kept_because for store, source in at.items() if source.kept_because
+            },
+            "set_aside": {store: source.set_aside for store, source in at.items()},
+        }
+
+    def receiver_rows(self) -> list[Row]:
+        """Return a row for each receiver of the source."""
+        positions: dict[int, dict[str, int]] = {}
+        epochs: dict[int, tuple[int, bool]] = {}
+        living = self._living()
+        for store, source in self.at.items():
+            for receiver in source.receivers:
+                if receiver.session_id not in living[store]:
+                    continue  # it was deregistered, and the store has not heard of it yet
+                upto = living[store][receiver.session_id]
+                positions.setdefault(receiver.session_id, {})[store] = upto
+                epoch = receiver.epoch, not receiver.not_waited_for
+                epochs[receiver.session_id] = max(epoch, epochs.get(receiver.session_id, epoch))
+        newest = max(map(held_upto, self.at.values()))
+        return [
+            {
+                "topic": self.name.topic,
+                "source": f"{self.name.session_id:#x}",
+                "session_id": f"{session_id:#x}",
+                "acknowledged_upto": max(by_store.values()),
+                "lag": newest - max(by_store.values()),
+                "waited_for": epochs[session_id][1],
+                "stores": by_store,
+            }
+            for session_id, by_store in sorted(positions.items())
+        ]
+
+    def _living(self) -> dict[str, dict[int, int]]:
+        return ends.living(
+            {
+                store: ends.Told(
+                    {
+                        each.session_id: ends.Position(
+                            each.acknowledged_upto, each.epoch, each.confirmed_epoch
+                        )
+                        for each in source.receivers
+                    },
+                    {each.session_id: each.epoch for each in source.ended_receivers},
+                )
+                for store, source in self.at.items()
+            }
+        )
+
+    def paced_rows(self) -> list[Row]:
+        """Return a row with the slowest receiver, if the source waits for its receivers."""
+        information = self.newest.information
+        pacing = pacing_from_wire(information)
+        if pacing is None:
+            return []
+        # The source's own rule. Only the source knows how many bytes that is.
+        called = {
+            self.asked.names.get(entry.address, entry.store_name): entry.name
+            for entry in information.stores
+        }
+        living = self._living()
+        told = {
+            called.get(store, store): {
+                each.session_id: living[store][each.session_id]
+                for each in source.receivers
+                if not each.not_waited_for and each.session_id in living[store]
+            }
+            for store, source in self.at.items()
+        }
+        streaming = {
+            called.get(store, store)
+            for store, source in self.at.items()
+            if source.live and not source.may_miss_receivers
+        }
+        policies = membership_from_wire(self.newest.membership).to_policies
+        waited = waited_for(policies, told, streaming)
+        slowest, upto = min(waited.items(), key=lambda item: item[1], default=(None, NOTHING))
+        newest = max(map(held_upto, self.at.values()))
+        behind = newest - upto if slowest is not None else 0
+        return [
+            {
+                "topic": self.name.topic,
+                "source": f"{self.name.session_id:#x}",
+                "slowest_receiver": f"{slowest:#x}" if slowest is not None else None,
+                "acknowledged_upto": upto if slowest is not None else None,
+                "behind": behind,
+                "messages_max": pacing.messages,
+                "bytes_max": pacing.bytes,
+                "state": "held up" if behind >= pacing.messages else "goes on",
+            }
+        ]
+
+
+def _texts(ranges: Iterable[HeldRange]) -> list[str]:
+    """Return the ranges as people read them, and of very many how many are left out."""
+    named = list(ranges)
+    texts = [f"[{item.first}, {item.last}]" for item in named[:RANGES_MAX]]
+    if left := len(named) - len(texts):
+        texts.append(f"… and {left:,} more ranges")
+    return texts

@@ -1,0 +1,83 @@
+"""The delays between attempts: the one place that says how long anything waits to try again.
+
+Pure: the library tenacity computes a delay from the number of the attempt. The loops that wait are
+in quorate.transport.delays, and chance is there, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Self
+
+from tenacity import RetryCallState
+from tenacity.wait import wait_base, wait_exponential
+
+from quorate.protocol.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delays:
+    """How long to wait between attempts. Raises InvalidArgument if a value makes no sense.
+
+    Example: `Delays(first=0.1, factor=3, longest=5)` waits 0.1, 0.3, 0.9, 2.7, 5, 5, … seconds.
+    Chance shortens each of them.
+    """
+
+    first: float = 0.05
+    """The delay, in seconds, after the first failed attempt."""
+    factor: float = 2.0
+    """The number by which each delay is longer than the one before; 1: all are equal."""
+    longest: float = 2.0
+    """The longest delay, in seconds."""
+    jitter: float = 0.5
+    """The part of a delay, from 0 to 1, that is left to chance. So many clients of one store do not
+    come back at one moment."""
+    give_up_after: float | None = None
+    """Seconds without success after which no further attempt is made; None: there is no end."""
+
+    def __post_init__(self) -> None:
+        for name in ("first", "longest"):
+            if not 0 <= getattr(self, name) < inf:
+                raise InvalidArgument(f"delays.{name}", f"{getattr(self, name)} is no time")
+        if not 1 <= self.factor < inf:
+            raise InvalidArgument("delays.factor", f"{self.factor} is not at least 1")
+        if not 0 <= self.jitter <= 1:
+            raise InvalidArgument("delays.jitter", f"{self.jitter} is not between 0 and 1")
+        if self.give_up_after is not None and not self.give_up_after > 0:
+            raise InvalidArgument("delays.give_up_after", f"{self.give_up_after} is not above 0")
+
+    @property
+    def wait(self) -> wait_base:
+        """These delays, without chance, as a wait strategy of tenacity."""
+        return wait_exponential(multiplier=self.first, exp_base=self.factor, max=self.longest)
+
+    def after(self, failures: int) -> float:
+        """Return the delay, in seconds and without chance, after so many failures in a row."""
+        state = RetryCallState(None, None, (), {})  # type: ignore[arg-type]
+        state.attempt_number = max(1, failures)
+        return float(self.wait(state))
+
+    def upto(self, longest: float) -> Self:
+        """Return these delays with another longest one, in seconds."""
+        return replace(self, longest=longest)
+
+
+RECONNECT = Delays()
+"""A peer that does not answer is tried again: a store, a source, a directory."""
+
+HOPELESS_SECONDS = 10.0
+"""The longest delay while waiting is not expected to help: another service answers, or the stores
+say that the source is away."""
+
+REPEAT = Delays(first=0.1, factor=1.5, longest=0.5)
+"""A request is repeated that a peer will take soon: another quorum, an end, a message."""
+
+REGISTER = Delays(first=0.5, factor=1.0, longest=0.5, jitter=0.0)
+"""A receiver's registration that too few stores have answered is tried again."""
+
+LIMBO = Delays(first=0.2, factor=1.05, longest=2.0, jitter=0.0)
+"""A store in limbo asks its peers again."""
+
+REPAIR = Delays(first=1.0, factor=2.0, longest=10.0, jitter=0.0)
+"""A store tries a repair again that failed."""

@@ -1,0 +1,1 @@
+"""Filters: conditions on messages, in the words of SQL."""

@@ -1,0 +1,105 @@
+"""The connections of one client: one for each address, shared by its sources and receivers.
+
+What the calls on a connection say is not known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Self
+
+import grpc.aio
+
+from quorate.transport.channels import open_channel
+from quorate.v1.source_pb2_grpc import SourceStub
+from quorate.v1.store_pb2_grpc import StoreStub
+
+
+class Connection:
+    """The connection to one address, as one of its users has it.
+
+    All calls to the address share one TCP connection. The first call makes it. It ends when the
+    last user has given the connection back.
+    """
+
+    def __init__(self, shared: _Shared) -> None:
+        """Add a user. Callers use `Connections.connect`."""
+        self._shared = shared
+        self._is_released = False
+        shared.users += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    @property
+    def channel(self) -> grpc.aio.Channel:
+        """The channel for the next call. It may be another one for the call after that."""
+        return self._shared.channel
+
+    @property
+    def store(self) -> Any:
+        """The stub for the next call to a store."""
+        return self._shared.store
+
+    @property
+    def source(self) -> Any:
+        """The stub for the next call to a source."""
+        return self._shared.source
+
+    def release(self) -> None:
+        """Give the connection back. This user makes no further calls; its calls have ended."""
+        if not self._is_released:
+            self._is_released = True
+            self._shared.released()
+
+
+class Connections:
+    """The connections of one client, all used on one event loop."""
+
+    def __init__(self) -> None:
+        """Begin without connections."""
+        self._by_address: dict[str, _Shared] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def connect(self, address: str) -> Connection:
+        """Return the connection to host:port. The caller releases it."""
+        shared = self._by_address.get(address)
+        if shared is None:
+            shared = self._by_address[address] = _Shared(address, self._unused)
+        return Connection(shared)
+
+    async def close(self) -> None:
+        """Close every connection. Calls that are under way are cancelled."""
+        for shared in list(self._by_address.values()):
+            self._unused(shared)
+        while self._closing:
+            await asyncio.wait(self._closing)
+
+    def _unused(self, shared: _Shared) -> None:
+        if self._by_address.get(shared.address) is shared:
+            del self._by_address[shared.address]
+            closing = asyncio.get_running_loop().create_task(shared.channel.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+
+class _Shared:
+    """The one channel to an address, and the number of its users."""
+
+    def __init__(self, address: str, unused: Callable[[_Shared], None]) -> None:
+        """Begin without users. unused: is called when the last user has left."""
+        self.address = address
+        self.users = 0
+        self.channel = open_channel(address)
+        self.store: Any = StoreStub(self.channel)
+        self.source: Any = SourceStub(self.channel)
+        self._unused = unused
+
+    def released(self) -> None:
+        self.users -= 1
+        if self.users == 0:
+            self._unused(self)

@@ -1,0 +1,32 @@
+"""The status of a store, asked for and put together from its parts.
+
+What people are shown of it is no matter of this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Iterable
+
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.v1.store_pb2 import StatusRequest, StatusResponse
+
+
+def status_request(topic_pattern: str = "") -> StatusRequest:
+    """Return the request for a status. topic_pattern: of the sources; empty: all of them."""
+    return StatusRequest(protocol_version=PROTOCOL_VERSION, topic_pattern=topic_pattern)
+
+
+async def read_status(parts: AsyncIterable[StatusResponse]) -> StatusResponse:
+    """Return the whole status. Raises the error of the call."""
+    whole = StatusResponse()
+    async for part in parts:
+        whole.MergeFrom(part)
+    return whole
+
+
+def status_of(parts: Iterable[StatusResponse]) -> StatusResponse:
+    """Return the whole status, for code without asyncio. Raises the error of the call."""
+    whole = StatusResponse()
+    for part in parts:
+        whole.MergeFrom(part)
+    return whole

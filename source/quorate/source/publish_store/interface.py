@@ -1,0 +1,141 @@
+"""The calls that a source makes to a publish store, and the publish store that keeps nothing.
+
+How messages are kept on a disk is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from quorate.protocol.fragments import Batch
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The content of a publish store when it was opened."""
+
+    source: SourceName | None = None
+    """The source of the messages; None: the publish store never had any."""
+    stable_upto: int = NOTHING
+    """The highest number that the publish store was told is stable."""
+    batches: list[Batch] = field(default_factory=list)
+    """The batches with messages above stable_upto, in order."""
+    next_sequence: int | None = None
+    """The number of the next message, if the publish store has every earlier one.
+
+    None: only the stores can tell. The publish store is new, or may have lost its newest messages.
+    """
+
+
+class PublishStore(Protocol):
+    """The calls that a source makes to a publish store. One source uses it at a time.
+
+    No two calls overlap. Only the call that `syncing` returns may run beside others.
+    """
+
+    durable: bool
+    """Whether it outlives the process. Only then the source calls the methods that keep."""
+    slow: bool
+    """Whether messages are safe only after a sync. Then a send waits for the sync."""
+    place: str
+    """The place of the kept messages, for people; empty: they do not outlive the process."""
+
+    def open(self) -> Remembered:
+        """Open it. Raises PublishStoreInUse, PublishStoreDamaged, StorageFailed."""
+        ...
+
+    def claim(self, source: SourceName) -> None:
+        """Keep the messages of this source only from now on. Raises StorageFailed."""
+        ...
+
+    def goes_on(self, next_sequence: int, unstable: Iterable[Batch]) -> None:
+        """Note the number of the next message. Call it once, before anything is kept.
+
+        unstable: batches that stores kept of the stream, in order. The publish store keeps those
+        that it lacks. Raises StorageFailed.
+        """
+        ...
+
+    def keep(self, sequence: int, payload: bytes) -> None:
+        """Keep one message without key and properties. Raises NotKept."""
+        ...
+
+    def keep_all(self, first: int, payloads: Sequence[bytes], attributes: Sequence[bytes]) -> None:
+        """Keep consecutive messages. attributes: as many as payloads, or none. Raises NotKept."""
+        ...
+
+    def keep_batch(self, batch: bytes) -> None:
+        """Keep a batch of messages that were not kept yet: all of them or none. Raises NotKept."""
+        ...
+
+    def packed(self, batch: Batch) -> None:
+        """Note that kept messages became this batch. Raises StorageFailed."""
+        ...
+
+    def syncing(self) -> Callable[[], None]:
+        """Return a call that puts on the disk what was kept so far.
+
+        The call may run in another thread, and raises StorageFailed.
+        """
+        ...
+
+    def settle(self, stable_upto: int) -> None:
+        """Note that everything up to this number is stable, and may go. Raises StorageFailed."""
+        ...
+
+    def forget(self) -> None:
+        """Remove everything of the source, which was deregistered. Raises StorageFailed."""
+        ...
+
+    def close(self) -> None:
+        """Close it, also if it is not open."""
+        ...
+
+
+class MemoryPublishStore:
+    """A publish store that keeps nothing. Unstable messages are in the memory of the source."""
+
+    durable = False
+    slow = False
+    place = ""
+
+    def open(self) -> Remembered:
+        return Remembered()
+
+    def claim(self, source: SourceName) -> None:
+        pass
+
+    def goes_on(self, next_sequence: int, unstable: Iterable[Batch]) -> None:
+        pass
+
+    def keep(self, sequence: int, payload: bytes) -> None:
+        pass
+
+    def keep_all(self, first: int, payloads: Sequence[bytes], attributes: Sequence[bytes]) -> None:
+        pass
+
+    def keep_batch(self, batch: bytes) -> None:
+        pass
+
+    def packed(self, batch: Batch) -> None:
+        pass
+
+    def syncing(self) -> Callable[[], None]:
+        return _nothing_to_sync
+
+    def settle(self, stable_upto: int) -> None:
+        pass
+
+    def forget(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _nothing_to_sync() -> None:
+    """Do nothing."""

@@ -1,0 +1,152 @@
+"""The public names that applications see: the same with asyncio and without."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from typing import Any
+
+import pytest
+
+import quorate.client
+import quorate.receiver.events
+import quorate.source.events
+from quorate.client import blocking
+from quorate.client.client import Client, connect
+from quorate.receiver import Receiver
+from quorate.source import Source
+
+PAIRS = [(Client, blocking.Client), (Source, blocking.Source), (Receiver, blocking.Receiver)]
+
+CLIENT = {"close", "receiver", "source"}
+SOURCE = {
+    "close",
+    "commit",
+    "deregister",
+    "epoch",
+    "events",
+    "flush",
+    "marker",
+    "name",
+    "next_sequence",
+    "open",
+    "publish",
+    "registered",
+    "send",
+    "send_many",
+    "stable_upto",
+    "unstable_bytes",
+    "unstable_messages",
+    "wait_stable",
+}
+RECEIVER = {
+    "batches",
+    "close",
+    "deregister",
+    "events",
+    "flush",
+    "known_topics",
+    "open",
+    "receive",
+    "session_id",
+    "sources",
+}
+WITHOUT_ASYNCIO = {
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "__aiter__": "__iter__",
+}
+OF_CLIENTS = {"connections", "on_closed"}
+"""The arguments that only a client gives to a source or receiver."""
+
+
+def public_names(kind: type) -> set[str]:
+    """The public names of a class and those that its methods give to its objects."""
+    tree = ast.parse(inspect.getsource(kind))
+    assigned = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+    return {name for name in {*vars(kind), *assigned} if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    ("pair", "allowed"), list(zip(PAIRS, (CLIENT, SOURCE, RECEIVER), strict=True))
+)
+def test_these_names_are_public(pair: tuple[type, type], allowed: set[str]) -> None:
+    for kind in pair:
+        assert public_names(kind) == allowed
+
+
+def without_asyncio(annotation: str) -> str:
+    """The annotation that the blocking twin has for this one."""
+    annotation = re.sub(r"Opening\[(\w+)\]", r"\1", annotation)
+    annotation = annotation.replace("ReceiverOpening", "Receiver")
+    return annotation.replace("AsyncIterator", "Iterator").replace("asynchronous.", "")
+
+
+def shape(member: Any) -> Any:
+    """The part of a member that must be the same at its twin."""
+    if isinstance(member, property):
+        assert member.fget is not None
+        return "property", shape(member.fget)
+    if isinstance(member, classmethod):
+        return "classmethod", shape(member.__func__)
+    signature = inspect.signature(member)
+    parameters = [
+        (one.name, one.kind, one.default, without_asyncio(str(one.annotation)))
+        for one in signature.parameters.values()
+    ]
+    return parameters, without_asyncio(str(signature.return_annotation))
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_the_blocking_twin_has_the_same_signatures(pair: tuple[type, type]) -> None:
+    asynchronous, twin = pair
+    for name, member in vars(asynchronous).items():
+        if not name.startswith("_") or name in WITHOUT_ASYNCIO:
+            assert shape(vars(twin)[WITHOUT_ASYNCIO.get(name, name)]) == shape(member), name
+
+
+def test_both_clients_are_made_alike() -> None:
+    assert shape(blocking.connect_blocking) == shape(connect)
+
+
+@pytest.mark.parametrize(("kind", "method"), [(Source, "source"), (Receiver, "receiver")])
+def test_a_client_opens_with_everything_that_is_not_its_own(kind: Any, method: str) -> None:
+    offered = inspect.signature(getattr(Client, method)).parameters
+    taken = inspect.signature(kind.open).parameters
+    assert offered.keys() - {"self"} == taken.keys() - OF_CLIENTS - {
+        "stores",
+        "policy",
+        "previous_policies",
+    }
+    for name in offered.keys() - {"self", "timeout"}:
+        assert offered[name].default == taken[name].default, name
+
+
+def test_what_is_exported() -> None:
+    for module in (quorate.client, quorate.client.source_events, quorate.client.receiver_events):
+        assert module.__all__ == sorted(module.__all__)
+        assert all(hasattr(module, name) for name in module.__all__)
+
+
+@pytest.mark.parametrize("kind", [one for pair in PAIRS for one in pair])
+def test_no_protobuf_is_seen(kind: type) -> None:
+    for name, member in vars(kind).items():
+        if not name.startswith("_"):
+            assert not re.search("pb2|v1", repr(shape(member))), name
+
+
+def test_every_event_is_exported() -> None:
+    for events, exported in (
+        (quorate.source.events, quorate.client.source_events),
+        (quorate.receiver.events, quorate.client.receiver_events),
+    ):
+        told = {each.__name__ for each in events.Event.__args__}
+        assert told <= set(exported.__all__)

@@ -1,0 +1,64 @@
+"""An enum's member and its text mean the same in every option."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from quorate.protocol.choices import choice_of
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.layout import Layout, StoreGroup
+from quorate.protocol.policy import IntergroupRule, IntragroupRule
+from quorate.receiver import Delivery, ReceiverOptions
+from quorate.source import SourceOptions
+
+
+def enums_of(options: type) -> list[tuple[type, str, type[enum.Enum]]]:
+    """The fields of options that are enums, with the enum of each."""
+    return [
+        (options, field.name, kind)
+        for field in dataclasses.fields(options)
+        for kind in get_args(get_type_hints(options)[field.name])
+        if isinstance(kind, type) and issubclass(kind, enum.Enum)
+    ]
+
+
+FIELDS = [*enums_of(SourceOptions), *enums_of(ReceiverOptions)]
+
+
+@pytest.mark.parametrize(("options", "name", "kind"), FIELDS)
+def test_each_field_takes_both(options: Any, name: str, kind: type[enum.Enum]) -> None:
+    for member in kind:
+        assert getattr(options(**{name: member}), name) is member
+        assert getattr(options(**{name: member.value}), name) is member
+    with pytest.raises(InvalidArgument, match=f"^{name}: 'neither' is none of "):
+        options(**{name: "neither"})
+
+
+def test_there_are_such_fields() -> None:
+    assert {name for _, name, _ in FIELDS} == {
+        "confirm_delivery",
+        "consensus",
+        "flight_behaviour",
+        "stability_events",
+    }
+
+
+@pytest.mark.parametrize("options", [SourceOptions, ReceiverOptions])
+def test_no_field_takes_only_the_member(options: type) -> None:
+    for name, kind in get_type_hints(options).items():
+        assert not (isinstance(kind, type) and issubclass(kind, enum.Enum)), name
+
+
+def test_a_layout_takes_both() -> None:
+    assert Layout.of(StoreGroup("g", "h:1", "all"), rule="majority") == Layout.of(
+        StoreGroup("g", "h:1", IntragroupRule.ALL), rule=IntergroupRule.MAJORITY
+    )
+
+
+def test_what_is_neither() -> None:
+    with pytest.raises(InvalidArgument, match=r"^delivery: 'soon' is none of live, stable\.$"):
+        choice_of("delivery", Delivery, "soon")
