@@ -43,6 +43,18 @@ def test_a_file_and_overrides(tmp_path: Path) -> None:
     assert configuration.durability_of("orders2") == "os"
 
 
+def test_a_topic_has_the_durability_of_its_store_unless_it_names_another(tmp_path: Path) -> None:
+    text = """
+        name = "s1"
+        data_directory = "/data"
+        durability = "memory"
+        [[topic]]
+        pattern = "orders"
+        retention_messages = 10
+        """
+    assert load(written(tmp_path, text), {}).durability_of("orders") == "memory"
+
+
 def test_every_problem_is_named_at_once(tmp_path: Path) -> None:
     path = written(
         tmp_path,

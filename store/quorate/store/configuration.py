@@ -63,8 +63,8 @@ class TopicConfiguration(BaseModel):
 
     pattern: Pattern
     """A regular expression of RE2 that must match the whole topic."""
-    durability: Durability = "fsync"
-    """As for the whole store. Not given: `fsync`, whatever the store's own setting is."""
+    durability: Durability | None = None
+    """As for the whole store. Not given: the store's setting."""
     source_activity_timeout: Seconds | None = None
     """As for the whole store. Not given: the store's setting."""
     source_state_lifetime: Seconds | None = None
@@ -180,7 +180,7 @@ class StoreConfiguration(BaseModel):
     def durability_of(self, topic: str) -> Durability:
         """Return where a message of this topic must be before the store acknowledges it."""
         entry = self._entry_of(topic)
-        return entry.durability if entry is not None else self.durability
+        return (entry and entry.durability) or self.durability
 
     def lifetimes_of(self, topic: str, *, receiver: bool) -> Lifetimes:
         """Return how long sources of this topic, or their receivers, are protected and kept."""

@@ -286,8 +286,9 @@ class StoreNode:
 
     def _run(self, boot: str) -> clean_shutdown.Run:
         configuration = self._configuration
-        topics = tuple((each.pattern, each.durability) for each in configuration.topic)
-        return clean_shutdown.Run(boot, configuration.durability, topics)
+        whole = configuration.durability
+        topics = ((each.pattern, each.durability or whole) for each in configuration.topic)
+        return clean_shutdown.Run(boot, whole, tuple(topics))
 
     def _end_run(self, directory: DataDirectory, storage: Storage) -> None:
         """Sync and note a clean stop; after a failure note that messages may be missing."""
