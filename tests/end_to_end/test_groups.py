@@ -100,3 +100,27 @@ async def test_a_group_is_killed_and_nothing_is_lost_nor_taken_that_two_groups_c
     await receiver.until_reached(await source.send_stable(100))
     await s1.start()
     await world.end(source)
+
+
+@pytest.mark.long
+async def test_a_source_starts_without_a_group_that_is_gone_for_good_by_an_operators_word(
+    world: World,
+) -> None:
+    """One of two groups is enough for sending, but not for starting."""
+    _, s2 = await world.founded("s1", "s2")
+    setup = Setup((("s1",), ("s2",)), rule="any")
+    source, receiver, _ = await world.streaming(100, stores=setup.written(world))
+    await s2.kill()
+    await receiver.until_reached(last := await source.send_stable(100))
+    await source.kill()
+    await source.refused("NoQuorum", "s2")
+
+    s2.wipe()
+    await s2.start()
+    await source.refused("NoQuorum", "s2", "limbo")
+    why = ("--reason", "its disk burnt; Ada", "--yes")
+    await world.quorate("store", "readmit", "s2", *why)
+    await source.start(take_over=True)
+    assert source.lines("opened")[0][1] == last + 1
+    await receiver.until_reached(await source.send_stable(100))
+    await world.end(source)
