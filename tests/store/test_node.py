@@ -7,7 +7,6 @@ import errno
 import shutil
 import socket
 import threading
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -181,19 +180,6 @@ async def test_a_missing_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rocksdb").rename(tmp_path.parent / "elsewhere")
     with pytest.raises(DataDirectoryCorrupt):
         await StoreNode(configuration(tmp_path)).start()
-
-
-async def test_many_batches_do_not_make_a_restart_slow(tmp_path: Path) -> None:
-    async with running(tmp_path, durability="os") as node, Client(node.address) as client:
-        stream = await client.stream()
-        for sequence in range(5000):
-            await stream.batch(batch(sequence, sequence))
-        await stream.durable(4999)
-    began = time.monotonic()
-    async with running(tmp_path) as node:
-        assert time.monotonic() - began < 2
-        async with Client(node.address) as client:
-            assert (await client.open()).next_sequence == 5000
 
 
 async def test_too_little_room_is_refused_at_the_start(tmp_path: Path) -> None:
