@@ -53,8 +53,8 @@ class Source:
         self._space = threading.Condition(lock)
         self._waiting = 0
         self._packer.on_progress = self._progressed
-        store = source._engine.publish_store
-        self._store = store if store.durable else None
+        self._publish_store = store = source._engine.publish_store
+        self._tail = store.tail if store.durable and not store.slow else None
         self._slow = store.slow
 
     @classmethod
@@ -144,19 +144,27 @@ class Source:
         if size > window.message_bytes_max:
             raise MessageTooLarge(size, window.message_bytes_max)
         if self._slow:
-            check_may_wait()
+            return self._send_all(Ready([payload], []), timeout, wait_quorum).start
         with self._lock:
             sequence, sent_bytes = window.next_sequence, window.sent_bytes
             if sequence >= window.pause_at or sent_bytes >= window.pause_at_bytes:
                 self._wait_for_room(timeout, wait_quorum)
                 sequence, sent_bytes = window.next_sequence, window.sent_bytes
-            if self._store is not None:
-                self._store.keep(sequence, payload)
-            window.next_sequence = sequence + 1
+            tail, after = self._tail, sequence + 1
+            if tail is not None:
+                write = tail.write  # a call of an attribute would cost more
+                if tail.next != sequence:
+                    self._publish_store.rewind(sequence)
+                tail.next = after
+                try:
+                    write(payload)
+                    tail.sizes[sequence - tail.first] = size + 1
+                except (ValueError, IndexError):
+                    tail.next = sequence
+                    self._publish_store.keep_all(sequence, (payload,), ())
+            window.next_sequence = after
             window.sent_bytes = sent_bytes + size
             window.payloads.append(payload)
-        if self._slow:
-            run_blocking(asynchronous.synced(self._source))
         return sequence
 
     def send_many(
@@ -193,8 +201,8 @@ class Source:
                 self._begin_batch()
             if end > window.pause_at or window.sent_bytes + size > window.pause_at_bytes:
                 return None
-            if self._store is not None:
-                self._store.keep_all(first, ready.payloads, ready.attributes)
+            if self._publish_store.durable:
+                self._publish_store.keep_all(first, ready.payloads, ready.attributes)
             window.add(ready.payloads, ready.attributes, size)
         return range(first, end)
 

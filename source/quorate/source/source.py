@@ -397,7 +397,8 @@ class _KeptSource(Source):
 
     def __init__(self, engine: Engine, on_closed: Callable[[], object] | None = None) -> None:
         super().__init__(engine, on_closed)
-        self._keep = engine.publish_store.keep
+        self._publish_store = engine.publish_store
+        self._tail = engine.publish_store.tail
 
     # As in Source, which must not look for a publish store with every message.
     async def send(
@@ -420,14 +421,24 @@ class _KeptSource(Source):
         while sequence >= window.pause_at or sent_bytes >= window.pause_at_bytes:
             await self._packer.make_room(timeout, wait_quorum)
             sequence, sent_bytes = window.next_sequence, window.sent_bytes
-        self._keep(sequence, payload)
-        window.next_sequence = sequence + 1
+        tail, after = self._tail, sequence + 1
+        write = tail.write  # a call of an attribute would cost more
+        if tail.next != sequence:
+            self._publish_store.rewind(sequence)
+        tail.next = after
+        try:
+            write(payload)
+            tail.sizes[sequence - tail.first] = size + 1
+        except (ValueError, IndexError):
+            tail.next = sequence
+            self._publish_store.keep_all(sequence, (payload,), ())
+        window.next_sequence = after
         window.sent_bytes = sent_bytes + size
         window.payloads.append(payload)
         return sequence
 
 
-class _SyncedSource(_KeptSource):
+class _SyncedSource(Source):
     """A source whose publish store has each message on the disk before its number is returned."""
 
     async def send(
@@ -438,7 +449,7 @@ class _SyncedSource(_KeptSource):
         timeout: float | None = None,
         wait_quorum: bool = False,
     ) -> int:
-        sequence = await super().send(payload, key, properties, timeout, wait_quorum)
+        sequence = await self._send_with_attributes(payload, key, properties, timeout, wait_quorum)
         await self._packer.synced()
         return sequence
 

@@ -31,13 +31,12 @@ from quorate.protocol.framing import cut, read_header, read_messages
 from quorate.protocol.identity import SourceName, parse_session_id
 from quorate.protocol.limits import NOTHING
 from quorate.source.publish_store.history import History
-from quorate.source.publish_store.interface import Remembered
+from quorate.source.publish_store.interface import Remembered, Tail
 from quorate.source.publish_store.notes import Note
 from quorate.source.publish_store.segment import (
     Header,
     Segment,
     begin_segment,
-    checksum_of,
     reuse_segment,
     room_for,
 )
@@ -49,7 +48,6 @@ _ROOM_FIRST = 64 * 1024
 _ROOM_MAX = 1024 * 1024
 _ROOM_PER_ENTRY = 64
 _SPARE_SEGMENTS = 16
-_NO_TABLE = memoryview(bytearray())
 
 
 @dataclass(slots=True)
@@ -91,14 +89,10 @@ class FilePublishStore:
         self._lock = self._mark = self._notes = -1
         self._file_number = 0
         self._first = 0
-        self._next = 0
         self._stable_upto = NOTHING
-        # The newest segment, and its parts that every send needs.
         self._segment: Segment | None = None
-        self._base = 0
-        self._write: Callable[[bytes], object] = _no_segment
-        self._sizes: memoryview[int] = _NO_TABLE
-        self._sums: memoryview[int] | None = None
+        """The newest segment, to which messages are added."""
+        self.tail = Tail()
 
     # -- opening ----------------------------------------------------------------------------
 
@@ -134,10 +128,10 @@ class FilePublishStore:
         history.read(paths)
         self._files.extend(_Kept(part.path, part.end - 1) for part in history.parts)
         self._file_number = int(paths[-1].stem) + 1
-        self._first, self._next = history.first, history.next_sequence
+        self._first, self.tail.next = history.first, history.next_sequence
         self._stable_upto = history.stable_upto
         batches = history.batches(time.time_ns())
-        next_sequence = self._next if history.knows_next else None
+        next_sequence = self.tail.next if history.knows_next else None
         return Remembered(self._source, self._stable_upto, batches, next_sequence)
 
     def _segment_paths(self) -> list[Path]:
@@ -200,15 +194,15 @@ class FilePublishStore:
     def _take(self, batch: Batch) -> None:
         """Keep the part of a batch that is not kept yet."""
         header = header_of(batch)
-        if self._files and header.last < self._next:
+        if self._files and header.last < self.tail.next:
             return
         attributes: list[bytes] | None
         if isinstance(batch, LargeBatch):
             payload, own = batch.message()
             payloads, attributes = [payload], [own]
         else:
-            if self._files and header.first < self._next:
-                batch = cut(batch, header, self._next, header.last, header.epoch)
+            if self._files and header.first < self.tail.next:
+                batch = cut(batch, header, self.tail.next, header.last, header.epoch)
                 header = read_header(batch)
             if header.marker:
                 self._continue_at(header.first)
@@ -220,36 +214,21 @@ class FilePublishStore:
         self.packed(batch)
 
     def _continue_at(self, sequence: int) -> None:
-        if self._segment is not None and sequence == self._next:
+        if self._segment is not None and sequence == self.tail.next:
             return
         if not self._files:
             # The stores keep what is before, and it is stable.
             self._first, self._stable_upto = sequence, max(self._stable_upto, sequence - 1)
         self._end_segment()
-        self._next = sequence
+        self.tail.next = sequence
         self._begin_segment(0, 0)
 
     # -- keeping ----------------------------------------------------------------------------
 
-    def keep(self, sequence: int, payload: bytes) -> None:
-        """Keep one message without key and properties. Raises NotKept."""
-        if sequence != self._next:
-            self._rewind(sequence)
-        # Early, so that the next call notices an interrupt of this one.
-        self._next = sequence + 1
-        try:
-            if self._sums is not None:
-                self._sums[sequence - self._base] = checksum_of(sequence, payload)
-            self._write(payload)
-            self._sizes[sequence - self._base] = len(payload) + 1
-        except (ValueError, IndexError):
-            self._next = sequence
-            self.keep_all(sequence, (payload,), ())
-
     def keep_all(self, first: int, payloads: Sequence[bytes], attributes: Sequence[bytes]) -> None:
         """Keep consecutive messages. attributes: as many as payloads, or none. Raises NotKept."""
-        if first != self._next:
-            self._rewind(first)
+        if first != self.tail.next:
+            self.rewind(first)
         try:
             self._add(payloads, attributes)
         except ValueError:
@@ -260,19 +239,19 @@ class FilePublishStore:
     def _add(self, payloads: Sequence[bytes], attributes: Sequence[bytes]) -> None:
         if self._segment is None:
             raise ValueError("there is no segment")
-        first = self._next
-        self._next += len(payloads)
+        first = self.tail.next
+        self.tail.next += len(payloads)
         try:
             self._segment.add(first, payloads, attributes)
         except ValueError:
-            self._next = first
+            self.tail.next = first
             raise
 
     def keep_batch(self, batch: bytes) -> None:
         """Keep a batch of messages that were not kept yet: all of them or none. Raises NotKept."""
         header = read_header(batch)
-        if header.first != self._next:
-            self._rewind(header.first)
+        if header.first != self.tail.next:
+            self.rewind(header.first)
         self._end_segment()
         path = self._next_path()
         try:
@@ -280,7 +259,7 @@ class FilePublishStore:
         except OSError as error:
             raise NotKept(self.place, str(error)) from error
         self._files.append(_Kept(path, header.last))
-        self._next = header.last + 1
+        self.tail.next = header.last + 1
 
     def packed(self, batch: Batch) -> None:
         """Note that kept messages became this batch. Raises StorageFailed."""
@@ -291,11 +270,11 @@ class FilePublishStore:
         except OSError as error:
             raise StorageFailed(self.place, str(error)) from error
 
-    def _rewind(self, sequence: int) -> None:
-        """Forget the messages from this number on: their sends were interrupted."""
+    def rewind(self, sequence: int) -> None:
+        """Forget what is kept from this number on, because its sends were interrupted."""
         if self._segment is not None:
             self._segment.rewind(sequence)
-        self._next = sequence
+        self.tail.next = sequence
 
     # -- segments ---------------------------------------------------------------------------
 
@@ -318,29 +297,28 @@ class FilePublishStore:
             )
         except OSError as error:
             raise NotKept(self.place, str(error)) from error
-        self._files.append(_Kept(path, self._next - 1, self._segment))
+        self._files.append(_Kept(path, self.tail.next - 1, self._segment))
         if self._sync:
             self._unsynced.append(self._segment)
-        self._base = self._next
-        self._write, self._sizes = self._segment.write, self._segment.sizes
-        self._sums = self._segment.sums
+        if not self._sync:
+            self.tail.leads_to(self._segment.first, self._segment.write, self._segment.sizes)
 
     def _end_segment(self) -> None:
         """Add nothing more to the newest segment."""
         if self._files:
-            self._files[-1].last = self._next - 1
+            self._files[-1].last = self.tail.next - 1
         if self._notes >= 0:
             os.close(self._notes)
         self._notes = -1
-        self._segment, self._sums = None, None
-        self._write, self._sizes = _no_segment, _NO_TABLE
+        self._segment = None
+        self.tail.no_room()
 
     def _next_path(self) -> Path:
         self._file_number += 1
         return self._path / f"{self._file_number - 1:020}.segment"
 
     def _header(self, entries: int, room: int) -> Header:
-        return Header(entries, room, self._next, self._stable_upto, self._boot, self._sync)
+        return Header(entries, room, self.tail.next, self._stable_upto, self._boot, self._sync)
 
     def _usual_room(self) -> int:
         """Return the bytes of a new segment: twice those before, because they were not enough."""
@@ -404,7 +382,7 @@ class FilePublishStore:
     @property
     def unstable_messages(self) -> int:
         """The number of messages that are kept and not stable."""
-        return max(0, self._next - max(self._first, self._stable_upto + 1))
+        return max(0, self.tail.next - max(self._first, self._stable_upto + 1))
 
     @property
     def bytes_on_disk(self) -> int:
@@ -435,11 +413,6 @@ class FilePublishStore:
             if descriptor >= 0:
                 os.close(descriptor)
         self._mark = self._lock = -1
-
-
-def _no_segment(_: bytes) -> None:
-    """Stand for the writing to a segment while there is none."""
-    raise ValueError("there is no segment")
 
 
 def _checksum(content: bytes) -> bytes:

@@ -13,6 +13,8 @@ from quorate.protocol.fragments import Batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 
+_NO_SIZES = memoryview(bytearray()).cast("I")
+
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
@@ -31,6 +33,37 @@ class Remembered:
     """
 
 
+class Tail:
+    """The end of what is kept, to which a send adds its message itself.
+
+    A method call for each message would cost as much as the copy of the message. A send does this,
+    with `next` equal to its sequence number: it raises `next` by 1, calls `write` with the payload,
+    and then enters the payload's bytes plus 1 in `sizes`, at its number minus `first`. ValueError
+    and IndexError say that there is no room: it sets `next` back, and calls `keep_all`.
+    """
+
+    __slots__ = ("first", "next", "sizes", "write")
+
+    def __init__(self) -> None:
+        """Begin without room."""
+        self.first = 0
+        """The number of the first entry in `sizes`."""
+        self.next = 0
+        """The number of the next message. A send that was interrupted leaves it too high."""
+        self.no_room()
+
+    def no_room(self) -> None:
+        """Have no room, so that the next send calls `keep_all`."""
+        self.write: Callable[[bytes], object] = _no_room
+        self.sizes = _NO_SIZES
+
+    def leads_to(
+        self, first: int, write: Callable[[bytes], object], sizes: memoryview[int]
+    ) -> None:
+        """Add messages there from now on."""
+        self.first, self.write, self.sizes = first, write, sizes
+
+
 class PublishStore(Protocol):
     """The calls that a source makes to a publish store. One source uses it at a time.
 
@@ -43,6 +76,8 @@ class PublishStore(Protocol):
     """Whether messages are safe only after a sync. Then a send waits for the sync."""
     place: str
     """The place of the kept messages, for people; empty: they do not outlive the process."""
+    tail: Tail
+    """Where single messages without key and properties are added, unless the store is slow."""
 
     def open(self) -> Remembered:
         """Open it. Raises PublishStoreInUse, PublishStoreDamaged, StorageFailed."""
@@ -60,16 +95,16 @@ class PublishStore(Protocol):
         """
         ...
 
-    def keep(self, sequence: int, payload: bytes) -> None:
-        """Keep one message without key and properties. Raises NotKept."""
-        ...
-
     def keep_all(self, first: int, payloads: Sequence[bytes], attributes: Sequence[bytes]) -> None:
         """Keep consecutive messages. attributes: as many as payloads, or none. Raises NotKept."""
         ...
 
     def keep_batch(self, batch: bytes) -> None:
         """Keep a batch of messages that were not kept yet: all of them or none. Raises NotKept."""
+        ...
+
+    def rewind(self, sequence: int) -> None:
+        """Forget what is kept from this number on, because its sends were interrupted."""
         ...
 
     def packed(self, batch: Batch) -> None:
@@ -103,6 +138,9 @@ class MemoryPublishStore:
     slow = False
     place = ""
 
+    def __init__(self) -> None:
+        self.tail = Tail()
+
     def open(self) -> Remembered:
         return Remembered()
 
@@ -112,13 +150,13 @@ class MemoryPublishStore:
     def goes_on(self, next_sequence: int, unstable: Iterable[Batch]) -> None:
         pass
 
-    def keep(self, sequence: int, payload: bytes) -> None:
-        pass
-
     def keep_all(self, first: int, payloads: Sequence[bytes], attributes: Sequence[bytes]) -> None:
         pass
 
     def keep_batch(self, batch: bytes) -> None:
+        pass
+
+    def rewind(self, sequence: int) -> None:
         pass
 
     def packed(self, batch: Batch) -> None:
@@ -135,6 +173,11 @@ class MemoryPublishStore:
 
     def close(self) -> None:
         pass
+
+
+def _no_room(_: bytes) -> None:
+    """Stand for the writing while there is no room."""
+    raise ValueError("there is no room")
 
 
 def _nothing_to_sync() -> None:
