@@ -36,10 +36,10 @@ class Remembered:
 class Tail:
     """The end of what is kept, to which a send adds its message itself.
 
-    A method call for each message would cost as much as the copy of the message. A send does this,
-    with `next` equal to its sequence number: it raises `next` by 1, calls `write` with the payload,
-    and then enters the payload's bytes plus 1 in `sizes`, at its number minus `first`. ValueError
-    and IndexError say that there is no room: it sets `next` back, and calls `keep_all`.
+    A method call for each message would cost as much as the copy of the message. A send begins with
+    `next` equal to its sequence number. It raises `next` by 1, and calls `write` with the payload.
+    Then it enters the bytes of the payload, plus 1, in `sizes`, at its number minus `first`.
+    ValueError and IndexError say that there is no room: it sets `next` back, and calls `keep_all`.
     """
 
     __slots__ = ("first", "next", "sizes", "write")
@@ -53,7 +53,7 @@ class Tail:
         self.no_room()
 
     def no_room(self) -> None:
-        """Have no room, so that the next send calls `keep_all`."""
+        """Take nothing, so that the next send calls `keep_all`."""
         self.write: Callable[[bytes], object] = _no_room
         self.sizes = _NO_SIZES
 
