@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
+from quorate.protocol.errors import ConfigurationInvalid
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.layout import Layout
+from quorate.protocol.timeouts import check_timeout
 
 Stores = str | os.PathLike[str] | Sequence[str | StoreAddress] | Layout
 """The stores, as `connect` takes them."""
@@ -37,12 +38,9 @@ def read_settings(
 
     Raises InvalidArgument, or ConfigurationInvalid with every problem of a file.
     """
-    if timeout is None:
-        timeout = inf
-    elif not 0 <= timeout < inf:
-        raise InvalidArgument("timeout", f"{timeout} is not at least 0, and finite")
+    check_timeout(timeout)
     previous = tuple(read_layout(earlier) for earlier in previous_policies)
-    return Settings(read_layout(stores), previous, timeout)
+    return Settings(read_layout(stores), previous, inf if timeout is None else timeout)
 
 
 def read_layout(stores: Stores) -> Layout:

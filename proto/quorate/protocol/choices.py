@@ -1,4 +1,4 @@
-"""Options that take one of an enum's members, or its text.
+"""Options as an application gives them: whole, or one that takes an enum's member or its text.
 
 Only the reading of a value is here; each enum is beside the option that takes it.
 """
@@ -11,6 +11,7 @@ from typing import TypeVar
 from quorate.protocol.errors import InvalidArgument
 
 E = TypeVar("E", bound=enum.Enum)
+Options = TypeVar("Options")
 
 
 def choice_of(argument: str, kind: type[E], value: object) -> E:
@@ -23,6 +24,15 @@ def choice_of(argument: str, kind: type[E], value: object) -> E:
     except ValueError:
         known = ", ".join(str(member.value) for member in kind)
         raise InvalidArgument(argument, f"{value!r} is none of {known}") from None
+
+
+def options_of(kind: type[Options], value: Options | None) -> Options:
+    """Return these options; None: the defaults. Raises InvalidArgument for anything else."""
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise InvalidArgument("options", f"{value!r} is not made by {kind.__name__}")
+    return value
 
 
 def read_choices(options: object, **kinds: type[enum.Enum]) -> None:

@@ -29,7 +29,7 @@ def check_topic(topic: str) -> str:
 
 def check_session_id(session_id: int) -> int:
     """Return the session ID unchanged. Raises InvalidArgument."""
-    if not isinstance(session_id, int):
+    if not isinstance(session_id, int) or isinstance(session_id, bool):
         raise InvalidArgument("session ID", f"{session_id!r} is not a whole number")
     if not 0 < session_id <= SESSION_ID_MAX:
         raise InvalidArgument(
@@ -40,7 +40,7 @@ def check_session_id(session_id: int) -> int:
 
 def check_reg_id(reg_id: int) -> int:
     """Return the RegID unchanged. Raises InvalidArgument."""
-    if not isinstance(reg_id, int):
+    if not isinstance(reg_id, int) or isinstance(reg_id, bool):
         raise InvalidArgument("reg_id", f"{reg_id!r} is not a whole number")
     if not 0 < reg_id <= REG_ID_MAX:
         raise InvalidArgument("reg_id", f"{reg_id} is not between 1 and {REG_ID_MAX}")

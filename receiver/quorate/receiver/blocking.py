@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.timeouts import check_timeout
 from quorate.receiver.events import Event
 from quorate.receiver.message import DeliveredBatch, Message
 from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
@@ -130,6 +131,7 @@ class Receiver:
 
         With a timeout of 0 it polls. Everything else is as in quorate.receiver.Receiver.receive.
         """
+        check_timeout(timeout)
         self._receiver._check_open()
         cursor = self._receiver._cursor
         message = cursor.take()

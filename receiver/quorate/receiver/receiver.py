@@ -17,7 +17,7 @@ from math import inf
 from types import TracebackType
 from typing import Self
 
-from quorate.protocol.choices import choice_of
+from quorate.protocol.choices import choice_of, options_of
 from quorate.protocol.errors import (
     Closed,
     Deregistered,
@@ -37,6 +37,7 @@ from quorate.protocol.identity import (
 )
 from quorate.protocol.limits import SESSION_ID_MAX
 from quorate.protocol.patterns import topic_pattern as compiled
+from quorate.protocol.timeouts import check_timeout
 from quorate.receiver.cursor import Cursor
 from quorate.receiver.events import Event
 from quorate.receiver.io.acknowledge import Acknowledger
@@ -129,6 +130,7 @@ class Receiver:
         Raises NoQuorum if too few stores answer, NotAStore or VersionMismatch if no store is of
         use, RegIdInUse, ReceiverActive, InvalidArgument.
         """
+        check_timeout(timeout)
         receiver = cls(
             _watch_request(topic, topic_pattern),
             stores=parse_stores(stores) if isinstance(stores, str) else tuple(stores),
@@ -138,7 +140,7 @@ class Receiver:
             acknowledge=choice_of("acknowledge", AcknowledgeMode, acknowledge),
             start=Start.of(start),
             take_over=take_over,
-            options=options or ReceiverOptions(),
+            options=options_of(ReceiverOptions, options),
             on_event=on_event,
             connections=connections,
             on_closed=on_closed,
@@ -255,6 +257,7 @@ class Receiver:
         from one another: asking for a message is taking the next one. Raises Closed once the
         receiver is closed, Fenced, Deregistered.
         """
+        check_timeout(timeout)
         self._check_open()
         message = self._cursor.take()
         if message is None:

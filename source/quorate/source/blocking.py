@@ -15,6 +15,7 @@ from quorate.protocol.errors import MessageTooLarge, NotRegistered, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout, Stores
 from quorate.protocol.policy import Policy
+from quorate.protocol.timeouts import check_timeout
 from quorate.source import source as asynchronous
 from quorate.source.events import Event
 from quorate.source.options import SourceOptions
@@ -236,6 +237,7 @@ class Source:
         Arguments and errors are those of quorate.source.Source.publish.
         """
         check_may_wait()
+        check_timeout(timeout)
         since = self._loop.time()
         sequence = self.send(payload, key, properties, timeout, wait_quorum)
         left = None if timeout is None else max(0.0, since + timeout - self._loop.time())
@@ -243,6 +245,7 @@ class Source:
 
     def _wait_for_room(self, timeout: float | None, wait_quorum: bool) -> None:
         """Wait until a message may be added, with the lock held. Raises why none is accepted."""
+        check_timeout(timeout)
         window, core = self._window, self._core
         until = None if timeout is None else self._loop.time() + timeout
         # Before the look, so that no progress behind it is missed.

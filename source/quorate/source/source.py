@@ -11,11 +11,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from quorate.protocol.choices import options_of
 from quorate.protocol.errors import Closed, InvalidArgument, MessageTooLarge, QuorateError
 from quorate.protocol.identity import SourceName, check_reg_id, check_session_id, check_topic
 from quorate.protocol.layout import Layout, Stores
 from quorate.protocol.limits import SESSION_ID_MAX
 from quorate.protocol.policy import Policy
+from quorate.protocol.timeouts import check_timeout
 from quorate.source.events import Event, SourceClosed
 from quorate.source.io.engine import Engine
 from quorate.source.options import SourceOptions
@@ -99,6 +101,7 @@ class Source:
         """
         layout = _layout(stores, policy)
         previous = [_layout(earlier) for earlier in previous_policies]
+        check_timeout(timeout)
         if reg_id is not None:
             check_reg_id(reg_id)
         publish_store = publish_store or MemoryPublishStore()
@@ -110,7 +113,7 @@ class Source:
                 name,
                 layout,
                 previous,
-                options or SourceOptions(),
+                options_of(SourceOptions, options),
                 publish_store,
                 remembered,
                 reg_id=reg_id or 0,
@@ -255,6 +258,7 @@ class Source:
         send raises. Raises NotYetStable if the message was accepted, and is not stable in time or
         when the source is closed.
         """
+        check_timeout(timeout)
         loop = asyncio.get_running_loop()
         since = loop.time()
         sequence = await self.send(payload, key, properties, timeout, wait_quorum)
@@ -270,7 +274,14 @@ class Source:
         await self.wait_stable(self._window.next_sequence - 1, timeout)
 
     async def wait_stable(self, upto: int, timeout: float | None = None) -> None:
-        """Wait until every message up to this number is stable. Raises what flush raises."""
+        """Wait until every message up to this number is stable.
+
+        Raises what flush raises, and InvalidArgument if the number was not sent yet.
+        """
+        check_timeout(timeout)
+        newest = self._window.next_sequence - 1
+        if upto > newest:
+            raise InvalidArgument("upto", f"{upto} was not sent yet; the newest is {newest}")
         await self._engine.wait_stable(upto, timeout)
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from quorate.protocol.errors import NotRegistered, QuorateError
+from quorate.protocol.timeouts import check_timeout
 from quorate.source.io.group_sync import GroupSync
 from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.frames import Framed, Packed
@@ -136,6 +137,7 @@ class Packer:
 
         Raises SendTimedOut if the block raises TimeoutError.
         """
+        check_timeout(timeout)
         until = None if timeout is None else self._loop.time() + timeout
         try:
             if until is not None and self._turn.locked():
