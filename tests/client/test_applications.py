@@ -74,7 +74,7 @@ def test_a_receiver_ends_by_a_signal_without_a_traceback(processes: Processes) -
 
 
 def test_cells_of_a_notebook(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUORATE_STORES", ",".join(processes.stores))
+    monkeypatch.setenv("QUORATE_STORES", processes.stores)
     names: dict[str, Any] = {}
 
     async def run_cells() -> None:

@@ -19,6 +19,7 @@ from typing import IO, Any, NamedTuple
 import pytest
 
 from quorate.console.main import load
+from quorate.protocol.identity import parse_stores
 from quorate.source import SourceOptions
 from quorate.store.configuration import load as load_configuration
 
@@ -26,7 +27,8 @@ ROOT = Path(__file__).parents[2]
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
 README = (ROOT / "README.md").read_text()
 PROGRAMS = {"python": [sys.executable], "quorate": [sys.executable, "-m", "quorate.console.main"]}
-SHOWN_STORES = ["127.0.0.1:7301", "127.0.0.1:7302", "127.0.0.1:7303"]
+SHOWN_STORES = "a=127.0.0.1:7301,b=127.0.0.1:7302,c=127.0.0.1:7303"
+NAMES = ("a", "b", "c")
 PROMPT = "order: "
 OF_ITS_TIME = {"time": "", "timestamp_ns": 0}
 """The fields of a message that differ from run to run."""
@@ -47,7 +49,7 @@ def blocks(document: str) -> Iterator[Block]:
     """Return the blocks in their order, each with the name that the text before it gives."""
     end = 0
     for found in re.finditer(r"^```(\w+)\n(.*?)^```$", document, re.M | re.S):
-        named = re.search(r"Save this as `(\S+\.py)`", document[end : found.start()])
+        named = re.search(r"Save (?:this|it) as `(\S+\.py)`", document[end : found.start()])
         yield Block(named[1] if named else "", found[1], found[2])
         end = found.end()
 
@@ -72,8 +74,9 @@ class Processes:
 
     def real(self, text: str) -> str:
         """Return a text with the addresses of the stores that run here."""
-        for shown, store in zip(SHOWN_STORES, self.stores, strict=True):
-            text = text.replace(shown, store)
+        here = parse_stores(self.stores)
+        for shown, store in zip(parse_stores(SHOWN_STORES), here, strict=True):
+            text = text.replace(shown.address, store.address)
         return text
 
     def start(self, command: str) -> subprocess.Popen[str]:
@@ -107,7 +110,7 @@ class Processes:
         stores = self.start(f"{command} --base-port 0")
         export = line_of(stores.stdout).rstrip("\n")
         assert export.startswith("export QUORATE_STORES=")
-        self.stores = export.partition("=")[2].split(",")
+        self.stores = export.partition("=")[2]
         return stores, export + "\n" + until(stores.stderr, "Ctrl-C")
 
     def _arguments(self, command: str) -> list[str]:
@@ -115,7 +118,7 @@ class Processes:
         return [*PROGRAMS[program], *rest]
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "QUORATE_STORES": ",".join(self.stores), "PYTHONUNBUFFERED": "1"}
+        return {**os.environ, "QUORATE_STORES": self.stores, "PYTHONUNBUFFERED": "1"}
 
 
 @pytest.fixture
@@ -151,7 +154,7 @@ class Reader:
         self._processes = processes
         self._real = processes.real
         self._stores_of: dict[str, tuple[int, str]] = {}
-        """Process and address of each store, by the process that the tutorial shows."""
+        """Process and name of each store, by the process that the tutorial shows."""
         self._alive: set[str] = set()
         self._remedy = ""
         """The command that starts the dead store again, as `quorate dev` says it."""
@@ -174,7 +177,7 @@ class Reader:
                 assert self._real(command) == self._remedy
                 self._revived = self._processes.start(command)
                 until(self._revived.stderr, self._real(shown[-1]))
-                self._alive = set(self._processes.stores)
+                self._alive = set(NAMES)
             case ["quorate", "status"]:
                 self._stop_typing()
                 self._compare_status(shown)
@@ -202,23 +205,23 @@ class Reader:
 
     def _start_stores(self, command: str, shown: list[str]) -> None:
         self._dev, said = self._processes.start_stores(command)
-        self._alive = set(self._processes.stores)
+        self._alive = set(NAMES)
         for line in shown:
             pattern = re.escape(self._real(line))
-            if process := re.search(r"serves (\S+) \(process (\d+)", line):
+            if process := re.search(r"Store (\w) serves \S+ \(process (\d+)", line):
                 pattern = pattern.replace(rf"process\ {process[2]}", r"process\ (\d+)")
                 found = re.search(pattern, said)
                 assert found, said
-                self._stores_of[process[2]] = (int(found[1]), self._real(process[1]))
+                self._stores_of[process[2]] = (int(found[1]), process[1])
             else:
                 assert self._real(line) in said
 
     def _kill(self, shown_process: str) -> None:
-        process, address = self._stores_of[shown_process]
+        process, name = self._stores_of[shown_process]
         os.kill(process, signal.SIGKILL)
         until(self._dev.stderr, "has ended (signal 9)")
         self._remedy = line_of(self._dev.stderr).rstrip("\n").partition("there: ")[2]
-        self._alive.remove(address)
+        self._alive.remove(name)
 
     def _type(self, shown: list[str]) -> None:
         assert self._typing is not None
@@ -232,7 +235,7 @@ class Reader:
         if self._typing is not None:
             _, warned = self._typing.communicate("\n")
             assert self._typing.returncode == 0
-            assert self._real("store 127.0.0.1:7302 does not take orders/0x1") in warned
+            assert "store b does not take orders/0x1" in warned
             self._typing = None
 
     def _compare_status(self, shown: list[str]) -> None:
@@ -306,24 +309,25 @@ def test_what_the_tutorial_configures(tmp_path: Path) -> None:
 
 
 def test_the_programs_of_the_readme(processes: Processes) -> None:
-    programs = [block.code for block in blocks(README) if block.language == "python"]
     stores, _ = processes.start_stores("quorate dev")
-    for name, program in zip(("source.py", "receiver.py"), programs, strict=True):
-        (processes.directory / name).write_text(
-            program.replace(",".join(SHOWN_STORES), ",".join(processes.stores))
-        )
-    sent = processes.run("python source.py")
-    assert sent.returncode == 0, sent.stderr
-    assert sent.stdout.startswith("1000 is on the disks of (")
-    receiving = processes.start("python receiver.py")
-    received = until(receiving.stdout, "1000 from a store").splitlines()
-    assert received[8] == "8 from a store b'customer 1' order 8"
-    assert len(received) == 1001
+    for block in blocks(README):
+        if block.language == "python":
+            program = block.code.replace(SHOWN_STORES, processes.stores)
+            (processes.directory / block.file).write_text(program)
+    receiving = processes.start("python receive_orders.py")
+    sending = processes.start("python send_orders.py")
+    received = until(receiving.stdout, "the last order").splitlines()
+    assert re.sub("from a store", "live", received[8]) == "8 live b'customer 1' order 8"
+    assert len(received) == 101
+    assert any(" live " in line for line in received)
+    said, failed = sending.communicate()
+    assert failed == ""
+    assert re.fullmatch(r"100 is on the disks of [abc]( [abc])+\n", said)
     interrupt(receiving, 130)
     assert receiving.stderr is not None
     assert receiving.stderr.read() == ""
     status = json.loads(processes.run("quorate status -o json").stdout)
-    assert [each["acknowledged_upto"] for each in status["receivers"]] == [1000]
+    assert [each["acknowledged_upto"] for each in status["receivers"]] == [100]
     interrupt(stores)
 
 

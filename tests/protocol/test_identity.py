@@ -71,7 +71,13 @@ def test_a_source_is_written_with_its_session_in_hexadecimal() -> None:
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("localhost:7301", StoreAddress("localhost:7301", "localhost:7301")),
+        ("localhost:7301", StoreAddress("127.0.0.1:7301", "localhost:7301")),
+        ("a=LocalHost:07301", StoreAddress("a", "localhost:7301")),
+        ("Host.Example:00007301", StoreAddress("host.example:7301", "host.example:7301")),
+        ("[0:0:0:0:0:0:0:1]:7301", StoreAddress("127.0.0.1:7301", "[::1]:7301")),
+        ("[2001:DB8::0]:7301", StoreAddress("[2001:db8::]:7301", "[2001:db8::]:7301")),
+        ("[::ffff:10.0.0.1]:7301", StoreAddress("10.0.0.1:7301", "10.0.0.1:7301")),
+        ("[no-number]:7301", StoreAddress("[no-number]:7301", "[no-number]:7301")),
         (" host.example:1 ", StoreAddress("host.example:1", "host.example:1")),
         ("a=10.0.0.1:7301", StoreAddress("a", "10.0.0.1:7301")),
         ("s-1.x=h:65535#7", StoreAddress("s-1.x", "h:65535", 7)),
@@ -113,8 +119,22 @@ def test_lists_of_stores() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " , ", "h:1,h:1", "a=h:1,a=h:2", "a=h:1,b=h:1", "h:1,b=h:1", "h:1,nonsense"]
+    ("text", "why"),
+    [
+        ("", "none given"),
+        (" , ", "none given"),
+        ("h:1,nonsense", "'nonsense' is not of the form"),
+        ("h:1,h:1", "h:1 is given twice; name each store once"),
+        ("a=h:1,b=H:01", "h:1 is given twice"),
+        ("h:1,b=h:1", "h:1 is given twice"),
+        (
+            "localhost:1,[::1]:1",
+            "localhost:1 and \\[::1\\]:1 are one address; name each store once",
+        ),
+        ("a=127.0.0.1:1,b=localhost:1", "127.0.0.1:1 and localhost:1 are one address"),
+        ("a=h:1,a=h:2", "h:1 and h:2 are both called a; give each store a name of its own"),
+    ],
 )
-def test_bad_lists_of_stores(text: str) -> None:
-    with pytest.raises(InvalidArgument, match="store"):
+def test_bad_lists_of_stores(text: str, why: str) -> None:
+    with pytest.raises(InvalidArgument, match=why):
         parse_stores(text)

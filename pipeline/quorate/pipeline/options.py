@@ -270,7 +270,7 @@ def stores_of(options: Options) -> tuple[str, ...]:
     """Return the addresses in the option `stores`. Raises InvalidArgument if it is missing."""
     stores = options.parsed("stores", parse_stores, ())
     if not stores:
-        raise InvalidArgument("option stores", "is missing; name them as host:port,host:port,…")
+        raise InvalidArgument("option stores", "is missing; name them as a=host:port,b=host:port,…")
     return tuple(store.address for store in stores)
 
 

@@ -6,9 +6,12 @@ Nothing here knows about registrations.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import NamedTuple
 
+from quorate.protocol.addresses import normal_address, place_of
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import REG_ID_MAX, SESSION_ID_MAX, TOPIC_BYTES_MAX
 
@@ -78,7 +81,8 @@ class StoreAddress:
     """A store's name and address, as sources and receivers are given them."""
 
     name: str
-    """The store's name in policies; its address unless it was given a name."""
+    """The store's name in policies. A store without a name is called by the usual spelling of its
+    address: 127.0.0.1:7301 for localhost:7301."""
     address: str
     """host:port"""
     reg_id: int = 0
@@ -86,14 +90,18 @@ class StoreAddress:
 
     @staticmethod
     def parse(text: str) -> StoreAddress:
-        """Return the store of a text `[name=]host:port[#reg_id]`. Raises InvalidArgument."""
+        """Return the store of a text `[name=]host:port[#reg_id]`. Raises InvalidArgument.
+
+        Each spelling of an address makes the same store.
+        """
         match = re.fullmatch(
-            r"\s*(?:(?P<name>[\w.-]+)=)?(?P<address>[^\s,=#]+:\d{1,5})(?:#(?P<reg_id>\d+))?\s*",
+            r"\s*(?:(?P<name>[\w.-]+)=)?(?P<address>[^\s,=#]+:0*\d{1,5})(?:#(?P<reg_id>\d+))?\s*",
             text,
         )
         if match is None:
             raise InvalidArgument(
-                "store", f"{text!r} is not of the form [name=]host:port[#reg_id], as localhost:7301"
+                "store",
+                f"{text!r} is not of the form [name=]host:port[#reg_id], as a=127.0.0.1:7301",
             )
         address = match["address"]
         if not 0 < int(address.rpartition(":")[2]) < 65536:
@@ -103,19 +111,36 @@ class StoreAddress:
             raise InvalidArgument(
                 "store", f"{text!r} has a RegID that is not between 1 and {REG_ID_MAX}"
             )
-        return StoreAddress(match["name"] or address, address, int(reg_id or 0))
+        return StoreAddress(
+            match["name"] or place_of(address), normal_address(address), int(reg_id or 0)
+        )
 
 
 def parse_stores(text: str) -> tuple[StoreAddress, ...]:
     """Return the stores of a text, separated by commas.
 
-    Raises InvalidArgument, also if a store is named twice.
+    Raises InvalidArgument, also if two stores have one name or one address.
     """
     stores = tuple(StoreAddress.parse(part) for part in text.split(",") if part.strip())
     if not stores:
-        raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
-    if len({store.name for store in stores}) < len(stores) or len(
-        {store.address for store in stores}
-    ) < len(stores):
-        raise InvalidArgument("stores", f"{text!r} names a store twice")
+        raise InvalidArgument("stores", "none given; name them as a=host:port,b=host:port,…")
+    check_distinct(stores)
     return stores
+
+
+def check_distinct(stores: Sequence[StoreAddress]) -> None:
+    """Raise InvalidArgument if two stores have one name or one address, in any spelling."""
+    for one, other in combinations(stores, 2):
+        if one.address == other.address:
+            raise InvalidArgument("stores", f"{one.address} is given twice; name each store once")
+        if place_of(one.address) == place_of(other.address):
+            raise InvalidArgument(
+                "stores",
+                f"{one.address} and {other.address} are one address; name each store once",
+            )
+        if one.name == other.name:
+            raise InvalidArgument(
+                "stores",
+                f"{one.address} and {other.address} are both called {one.name}; give each store a "
+                "name of its own",
+            )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from quorate.protocol.choices import choice_of
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.identity import StoreAddress, parse_stores
+from quorate.protocol.identity import StoreAddress, check_distinct, parse_stores
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 
 Stores = str | Sequence[StoreAddress]
@@ -39,10 +39,8 @@ class Layout:
     stores: tuple[StoreAddress, ...]
 
     def __post_init__(self) -> None:
+        check_distinct(self.stores)
         names = {store.name for store in self.stores}
-        addresses = {store.address for store in self.stores}
-        if len(names) < len(self.stores) or len(addresses) < len(self.stores):
-            raise InvalidArgument("stores", "a store is named twice")
         unknown = (self.policy.stores | self.policy.backups) - names
         if unknown:
             raise InvalidArgument(
@@ -83,7 +81,7 @@ class Layout:
         """
         addresses = _addresses("stores", stores)
         if not addresses:
-            raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
+            raise InvalidArgument("stores", "none given; name them as a=host:port,b=host:port,…")
         policy = policy or Policy.majority_of(store.name for store in addresses)
         return Layout(policy, addresses)
 

@@ -170,7 +170,7 @@ class Receiver:
     ) -> None:
         """Make a receiver that is not open yet. Applications use `Receiver.open`."""
         if not stores:
-            raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
+            raise InvalidArgument("stores", "none given; name them as a=host:port,b=host:port,…")
         if reg_id is not None:
             check_reg_id(reg_id)
         self._anonymous = session_id is None and reg_id is None

@@ -1,6 +1,6 @@
 """The source SDK: send messages to live receivers and, at the same time, to a quorum of stores.
 
-    async with await Source.open("orders", stores="host:7301,host:7302,host:7303") as source:
+    async with await Source.open("orders", stores="a=host:7301,b=…") as source:
         await source.send(b"…")              # accepted
         receipt = await source.publish(b"…")  # stable, on a quorum's disks
 

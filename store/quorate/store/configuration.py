@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from quorate.protocol.addresses import normal_address
 from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
 from quorate.protocol.limits import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_USUAL
 from quorate.protocol.patterns import topic_pattern
@@ -43,7 +44,7 @@ def _host_and_port(address: str) -> str:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{address!r} is not of the form host:port, for example 127.0.0.1:7301")
-    return address
+    return normal_address(address)
 
 
 Pattern = Annotated[str, AfterValidator(_regular_expression)]

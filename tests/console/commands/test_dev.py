@@ -43,7 +43,7 @@ def gone(children: list[psutil.Process]) -> bool:
 
 def test_dev_prints_what_to_export_and_stops_all_on_ctrl_c(dev: subprocess.Popen[str]) -> None:
     export = line(dev)
-    assert export.startswith("export QUORATE_STORES=127.0.0.1:")
+    assert export.startswith("export QUORATE_STORES=a=127.0.0.1:")
     children = stores_of(dev)
     assert len(children) == 2
     status = subprocess.run(
@@ -54,15 +54,15 @@ def test_dev_prints_what_to_export_and_stops_all_on_ctrl_c(dev: subprocess.Popen
     )
     answer = json.loads(status.stdout)
     assert answer["healthy"] is True
-    assert [row["store"] for row in answer["stores"]] == ["store-1", "store-2"]
+    assert [row["store"] for row in answer["stores"]] == ["a", "b"]
 
     dev.send_signal(signal.SIGINT)
     _, said = dev.communicate(timeout=30)
     assert dev.returncode == 0, said
     assert gone(children)
     assert "Ctrl-C stops all stores; their data stays in " in said
-    assert "store-1 stopped\n" in said
-    assert "store-2 stopped\n" in said
+    assert "Store a stopped.\n" in said
+    assert "Store b stopped.\n" in said
 
 
 def test_dev_notices_a_dead_child_and_goes_on(dev: subprocess.Popen[str]) -> None:
@@ -73,9 +73,9 @@ def test_dev_notices_a_dead_child_and_goes_on(dev: subprocess.Popen[str]) -> Non
     said = ""
     while "has ended" not in said:
         said = dev.stderr.readline()
-    assert said == "store-1 has ended (signal 9): its log does not say why.\n"
+    assert said == "Store a has ended (signal 9): its log does not say why.\n"
     command = dev.stderr.readline().partition(": quorate ")[2]
-    assert command.startswith("store run --name store-1 --data-directory ")
+    assert command.startswith("store run --name a --data-directory ")
     assert second.is_running()
     status = subprocess.run(
         [*QUORATE, "status", "--stores", stores, "-o", "json"], capture_output=True, check=False

@@ -22,9 +22,12 @@ from quorate.console.ui.running import run
 from quorate.protocol.errors import InvalidArgument, StoreNotReady
 from quorate.protocol.exit_codes import FAILED
 
+_NAMES = "abcdefghi"
+"""The names of the stores. A store that has a name may move to another address."""
+
 
 def dev(
-    stores: Annotated[int, typer.Option(min=1, max=9, help="The number of stores.")] = 3,
+    stores: Annotated[int, typer.Option(min=1, max=len(_NAMES), help="The number of stores.")] = 3,
     data_directory: Annotated[
         Path | None,
         typer.Option(
@@ -57,13 +60,8 @@ def dev(
             else free_addresses(stores)
         )
         group = [
-            StoreChild(
-                f"store-{number}",
-                data_directory / f"store-{number}",
-                address,
-                others(addresses, address),
-            )
-            for number, address in enumerate(addresses, 1)
+            StoreChild(name, data_directory / name, address, others(addresses, address))
+            for name, address in zip(_NAMES, addresses, strict=False)
         ]
         end = "Ctrl-C stops all stores; their data stays in " + str(data_directory)
         if not kept:
@@ -105,17 +103,20 @@ async def _serve(group: list[StoreChild], end: str) -> bool:
 
 def _announce(group: list[StoreChild], end: str) -> None:
     for child in group:
-        say(f"{child.name} serves {child.address} (process {child.pid}, log {child.log})")
+        say(f"Store {child.name} serves {child.address} (process {child.pid}, log {child.log}).")
     say("Run this line first in another terminal; quorate send, receive, status then find them:")
+    named = ",".join(f"{child.name}={child.address}" for child in group)
     # On stdout, so that a script can take it.
-    print(f"export QUORATE_STORES={','.join(child.address for child in group)}", flush=True)
+    print(f"export QUORATE_STORES={named}", flush=True)
     say(f"{end}.")
 
 
 async def _notice_end(child: StoreChild) -> None:
     code = await child.wait()
     how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-    say(f"{child.name} has ended ({how}): {child.last_words().rstrip('.')}.", style="bold red")
+    say(
+        f"Store {child.name} has ended ({how}): {child.last_words().rstrip('.')}.", style="bold red"
+    )
     say(f"This starts it again in another terminal, until Ctrl-C there: {child.command}")
 
 
@@ -124,6 +125,6 @@ async def _stop(group: list[StoreChild]) -> None:
         code = await child.stop()
         # A store that is still starting does not handle the signal yet: it ends by it.
         good = code in (0, -signal.SIGTERM)
-        say(f"{child.name} stopped" + ("" if good else f" with exit code {code}"))
+        say(f"Store {child.name} stopped" + ("." if good else f" with exit code {code}."))
 
     await asyncio.gather(*(stop(child) for child in group if child.running))

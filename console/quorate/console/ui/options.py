@@ -15,7 +15,7 @@ Stores = Annotated[
     str | None,
     typer.Option(
         "--stores",
-        metavar="HOST:PORT,…",
+        metavar="NAME=HOST:PORT,…",
         help="The stores, as [name=]host:port.  [QUORATE_STORES, or the configuration file]",
     ),
 ]

@@ -140,7 +140,7 @@ def resolve(
     if "layout" not in chosen:
         raise InvalidArgument(
             "stores",
-            "none given; name them with --stores host:port,…, in QUORATE_STORES, or as stores = "
+            "none given; name them with --stores a=host:port,…, in QUORATE_STORES, or as stores = "
             f"[…] in {_file(environment)}. `quorate dev` starts three on this machine",
         )
     return GroupSettings(

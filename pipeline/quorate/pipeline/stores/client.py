@@ -139,7 +139,7 @@ class Stores:
     def __init__(self, addresses: Sequence[str]) -> None:
         """addresses: host:port of each store. Raises InvalidArgument if there is none."""
         if not addresses:
-            raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
+            raise InvalidArgument("stores", "none given; name them as a=host:port,b=host:port,…")
         self.addresses = tuple(addresses)
         self.others: dict[SourceName, tuple[str, ...]] = {}
         """By source, the stores that no user named and that an answering store told of."""

@@ -75,7 +75,7 @@ def _layout(options: Options) -> Layout:
             "option stores",
             "is part of the option groups when that is given; give one"
             if stores
-            else "is missing; name them as host:port,host:port,…",
+            else "is missing; name them as a=host:port,b=host:port,…",
         )
     if groups:
         return Layout.of(*groups, rule=rule or "any")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from quorate.protocol.addresses import place_of
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.layout import Layout
@@ -47,7 +48,10 @@ class Roster:
         for name, address in addresses:
             if name in self._known or not address:
                 continue
-            taken = next((s.name for s in self._known.values() if s.address == address), None)
+            place = place_of(address)
+            taken = next(
+                (s.name for s in self._known.values() if place_of(s.address) == place), None
+            )
             if taken is not None:
                 raise InvalidArgument(
                     "stores",
