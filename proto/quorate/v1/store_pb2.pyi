@@ -415,20 +415,22 @@ class RetentionStatus(_message.Message):
     def __init__(self, messages: _Optional[int] = ..., batches: _Optional[int] = ..., bytes: _Optional[int] = ..., held_up: _Optional[str] = ...) -> None: ...
 
 class LossRecord(_message.Message):
-    __slots__ = ("source", "first", "last", "reason", "time_ns", "lineage")
+    __slots__ = ("source", "first", "last", "reason", "time_ns", "lineage", "kept")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     TIME_NS_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     first: int
     last: int
     reason: str
     time_ns: int
     lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., reason: _Optional[str] = ..., time_ns: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ...) -> None: ...
+    kept: str
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., reason: _Optional[str] = ..., time_ns: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., kept: _Optional[str] = ...) -> None: ...
 
 class PeerStatus(_message.Message):
     __slots__ = ("address", "store_name", "incarnation", "reachable", "limbo", "heard_seconds_ago")
@@ -481,7 +483,7 @@ class ScrubStatus(_message.Message):
     def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ..., part: _Optional[float] = ..., passes: _Optional[int] = ..., unreadable: _Optional[int] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
-    __slots__ = ("information", "reg_id", "promised_epoch", "begun_epoch", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "lineage", "limbo", "limbo_reason", "membership", "unreadable", "accepted_losses", "proxy", "clean", "inactive_seconds", "retained_from", "archived_upto", "journal_bytes", "released_bytes", "kept_because", "durability", "ended_receivers", "may_miss_receivers")
+    __slots__ = ("information", "reg_id", "promised_epoch", "begun_epoch", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "lineage", "limbo", "limbo_reason", "membership", "unreadable", "accepted_losses", "proxy", "clean", "inactive_seconds", "retained_from", "archived_upto", "journal_bytes", "released_bytes", "kept_because", "durability", "ended_receivers", "may_miss_receivers", "conflicts")
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -509,6 +511,7 @@ class SourceStatus(_message.Message):
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     ENDED_RECEIVERS_FIELD_NUMBER: _ClassVar[int]
     MAY_MISS_RECEIVERS_FIELD_NUMBER: _ClassVar[int]
+    CONFLICTS_FIELD_NUMBER: _ClassVar[int]
     information: _messages_pb2.SourceInformation
     reg_id: int
     promised_epoch: int
@@ -536,7 +539,18 @@ class SourceStatus(_message.Message):
     durability: _messages_pb2.Durability
     ended_receivers: _containers.RepeatedCompositeFieldContainer[EndedReceiver]
     may_miss_receivers: bool
-    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun_epoch: _Optional[int] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., unreadable: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., proxy: _Optional[str] = ..., clean: bool = ..., inactive_seconds: _Optional[float] = ..., retained_from: _Optional[int] = ..., archived_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., released_bytes: _Optional[int] = ..., kept_because: _Optional[str] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ...) -> None: ...
+    conflicts: _containers.RepeatedCompositeFieldContainer[Conflict]
+    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun_epoch: _Optional[int] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., unreadable: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., proxy: _Optional[str] = ..., clean: bool = ..., inactive_seconds: _Optional[float] = ..., retained_from: _Optional[int] = ..., archived_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., released_bytes: _Optional[int] = ..., kept_because: _Optional[str] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., conflicts: _Optional[_Iterable[_Union[Conflict, _Mapping]]] = ...) -> None: ...
+
+class Conflict(_message.Message):
+    __slots__ = ("other", "first", "last")
+    OTHER_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    other: str
+    first: int
+    last: int
+    def __init__(self, other: _Optional[str] = ..., first: _Optional[int] = ..., last: _Optional[int] = ...) -> None: ...
 
 class ReceiverStatus(_message.Message):
     __slots__ = ("session_id", "reg_id", "epoch", "acknowledged_upto", "not_waited_for", "confirmed_epoch")
@@ -779,6 +793,28 @@ class RepairProgress(_message.Message):
     complete: bool
     checked_messages: int
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., filled_messages: _Optional[int] = ..., filled_bytes: _Optional[int] = ..., lacking: _Optional[int] = ..., divergent: _Optional[int] = ..., verdict: _Optional[str] = ..., complete: bool = ..., checked_messages: _Optional[int] = ...) -> None: ...
+
+class SettleConflictRequest(_message.Message):
+    __slots__ = ("source", "keep", "ranges", "reason", "protocol_version")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    keep: str
+    ranges: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
+    reason: str
+    protocol_version: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., keep: _Optional[str] = ..., ranges: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reason: _Optional[str] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+
+class SettleConflictResponse(_message.Message):
+    __slots__ = ("record", "set_aside")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
+    record: str
+    set_aside: int
+    def __init__(self, record: _Optional[str] = ..., set_aside: _Optional[int] = ...) -> None: ...
 
 class AcceptLossRequest(_message.Message):
     __slots__ = ("source", "first", "last", "reason", "protocol_version")

@@ -111,6 +111,11 @@ class StoreStub(object):
                 request_serializer=quorate_dot_v1_dot_store__pb2.AcceptLossRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_store__pb2.AcceptLossResponse.FromString,
                 _registered_method=True)
+        self.SettleConflict = channel.unary_unary(
+                '/quorate.v1.Store/SettleConflict',
+                request_serializer=quorate_dot_v1_dot_store__pb2.SettleConflictRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.SettleConflictResponse.FromString,
+                _registered_method=True)
         self.Restore = channel.stream_stream(
                 '/quorate.v1.Store/Restore',
                 request_serializer=quorate_dot_v1_dot_store__pb2.RestoreRequest.SerializeToString,
@@ -228,6 +233,13 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SettleConflict(self, request, context):
+        """For operators: settle a conflict. The record of it is never deleted.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Restore(self, request_iterator, context):
         """For operators: give a store the history of a source from an archive.
         """
@@ -312,6 +324,11 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.AcceptLoss,
                     request_deserializer=quorate_dot_v1_dot_store__pb2.AcceptLossRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_store__pb2.AcceptLossResponse.SerializeToString,
+            ),
+            'SettleConflict': grpc.unary_unary_rpc_method_handler(
+                    servicer.SettleConflict,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.SettleConflictRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.SettleConflictResponse.SerializeToString,
             ),
             'Restore': grpc.stream_stream_rpc_method_handler(
                     servicer.Restore,
@@ -725,6 +742,33 @@ class Store(object):
             '/quorate.v1.Store/AcceptLoss',
             quorate_dot_v1_dot_store__pb2.AcceptLossRequest.SerializeToString,
             quorate_dot_v1_dot_store__pb2.AcceptLossResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SettleConflict(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.Store/SettleConflict',
+            quorate_dot_v1_dot_store__pb2.SettleConflictRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.SettleConflictResponse.FromString,
             options,
             channel_credentials,
             insecure,

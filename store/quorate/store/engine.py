@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from quorate.protocol.errors import DELETED_HERE, QuorateError
+from quorate.protocol.errors import DELETED_HERE, ContentConflict, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.rules import retention
@@ -212,6 +212,13 @@ class Engine:
             where = retention.bad_batches(self.reads, state.reg_id, part)
             self.submit(state, (*writes, *where))
         return bool(writes)
+
+    def met_conflict(self, state: SourceState, conflict: ContentConflict) -> None:
+        """Note that a source was refused with other content, until an operator settles it."""
+        if self.core.sources.get(state.name) is not state:
+            return
+        if writes := state.met_conflict(conflict.first, conflict.last):
+            self.submit(state, writes)
 
     def found_readable(self, state: SourceState, part: Range) -> None:
         """Note that a part of the held stream was read, and that its checksums are right."""

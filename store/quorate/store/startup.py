@@ -41,10 +41,12 @@ from quorate.store.storage.interface import (
 from quorate.store.storage.large_batches import unfinished
 from quorate.store.storage.maintenance_records import (
     LOSS_KEYS,
+    REFUSAL_KEYS,
     SCRUB_KEY,
     UNREADABLE_KEYS,
     LossRecord,
     ScrubRecord,
+    refusal_reg_id,
     unpack_loss,
     unpack_ranges,
     unpack_scrub,
@@ -137,6 +139,8 @@ def sources(reads: Reads, reg_ids: RegIds) -> dict[SourceName, SourceState]:
         by_reg_id[_known(by_reg_id, limbo_reg_id(key))].limbo = value.decode()
     for key, value in _rows(reads, Table.META, *UNREADABLE_KEYS):
         by_reg_id[_known(by_reg_id, unreadable_reg_id(key))].unreadable = unpack_ranges(value)
+    for key, value in _rows(reads, Table.META, *REFUSAL_KEYS):
+        by_reg_id[_known(by_reg_id, refusal_reg_id(key))].refused = unpack_ranges(value)
     for key, value in _rows(reads, Table.RECEIVERS):
         source_reg_id, session_id = receiver_of(key)
         state = by_reg_id[_known(by_reg_id, source_reg_id)]

@@ -47,12 +47,13 @@ _FOR_PEOPLE = {
         "topic", "source", "slowest_receiver", "acknowledged_upto", "behind", "messages_max",
         "bytes_max", "state",
     ),
+    "conflicts": ("topic", "session_id", "ranges", "stores"),
     "losses": ("store", "source", "lost", "reason", "time"),
 }  # fmt: skip
 
 _IN_KIB = {"repair_bytes_per_second": "repair_KiB/s"}
 
-_ONLY_IF_ANY = ("paced", "losses")
+_ONLY_IF_ANY = ("paced", "conflicts", "losses")
 
 _KINDS = {
     "stores": "store",
@@ -60,6 +61,7 @@ _KINDS = {
     "groups": "group",
     "receivers": "receiver",
     "paced": "paced",
+    "conflicts": "conflict",
     "losses": "loss",
 }
 
@@ -111,6 +113,7 @@ def _show(group: GroupStatus, output: Output) -> None:
         "groups": group.groups,
         "receivers": group.receivers,
         "paced": group.paced,
+        "conflicts": group.conflicts,
         "losses": group.losses,
     }
     match output:

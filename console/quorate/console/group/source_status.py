@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from quorate.console.group.conflict_status import Dispute, disputes
 from quorate.console.group.lacks_status import lacks
 from quorate.console.group.policy_status import Asked, GroupView, Members, declared_policy
 from quorate.protocol import ends
@@ -109,13 +110,19 @@ class SourceView:
             ),
         )
 
+    @property
+    def disputes(self) -> list[Dispute]:
+        """The conflicts of the source: stores that hold different content."""
+        return disputes(self.name, self.at)
+
     def group_rows(self) -> list[Row]:
         """Return a row for each group of each policy in force."""
         return self.groups.rows(declared_policy(self.newest))
 
     def problems(self, lag_max: int) -> list[str]:
         """Return the problems in words. lag_max: stable messages that a store may be behind."""
-        problems = lacks(self.name, self.at)
+        problems = [str(each) for each in self.disputes]
+        problems += lacks(self.name, self.at)
         for store, lag in self.lag.items():
             if lag > lag_max:
                 problems.append(f"Store {store} is {lag:,} stable messages behind in {self.name}.")

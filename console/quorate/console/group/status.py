@@ -54,6 +54,8 @@ class GroupStatus:
     receivers: list[Row] = field(default_factory=list)
     paced: list[Row] = field(default_factory=list)
     """One row for each source that waits for its receivers, with the slowest of these."""
+    conflicts: list[Row] = field(default_factory=list)
+    """One row for each source and each two stores that hold different content of it."""
     losses: list[Row] = field(default_factory=list)
     """One row for each loss that operators accepted on each store, ever."""
     problems: list[str] = field(default_factory=list)
@@ -73,7 +75,7 @@ class GroupStatus:
         if not self.limit:
             return
         self.losses.sort(key=lambda row: str(row["time"]), reverse=True)
-        for kind in ("groups", "receivers", "paced", "losses", "problems"):
+        for kind in ("groups", "receivers", "paced", "conflicts", "losses", "problems"):
             rows = getattr(self, kind)
             self.left_out[kind] += max(0, len(rows) - self.limit)
             del rows[self.limit :]
@@ -198,13 +200,14 @@ def _add_sources(status: GroupStatus, views: Sequence[SourceView], lag_max: int)
         status.groups += view.group_rows()
         status.receivers += view.receiver_rows()
         status.paced += view.paced_rows()
+        status.conflicts += [each.row() for each in view.disputes]
 
 
 def _store_problems(answer: StatusResponse) -> list[str]:
     """Return what is wrong with a store itself."""
     store = f"Store {answer.store_name}"
     problems: list[str] = []
-    if answer.repair.divergent:
+    if answer.repair.divergent and not any(source.conflicts for source in answer.sources):
         problems.append(
             f"{store} holds other content than another store for {answer.repair.divergent} of its "
             "sources: `quorate repair` names them."
@@ -277,13 +280,20 @@ def name_of(source: SourceStatus) -> SourceName:
     return SourceName(source.information.source.topic, source.information.source.session_id)
 
 
+def _what(loss: LossRecord) -> str:
+    if loss.first == NOTHING:
+        return "left limbo"
+    part = f"[{loss.first}, {loss.last}]"
+    return f"nothing: {part} is kept as {loss.kept} has it" if loss.kept else part
+
+
 def _loss_row(store: str, loss: LossRecord) -> Row:
     source = SourceName(loss.source.topic, loss.source.session_id)
     when = datetime.fromtimestamp(loss.time_ns / 1e9, UTC)
     return {
         "store": store,
         "source": str(source) if loss.HasField("source") else None,
-        "lost": f"[{loss.first}, {loss.last}]" if loss.first != NOTHING else "left limbo",
+        "lost": _what(loss),
         "reason": loss.reason,
         "time": when.isoformat(timespec="seconds"),
         "epoch": loss.lineage[-1].epoch if loss.lineage else 0,

@@ -15,11 +15,12 @@ from dataclasses import replace
 
 from quorate.protocol.errors import InLimbo, InvalidArgument
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import NOTHING
+from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
+from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import source_from_wire
 from quorate.store.engine import Engine
 from quorate.store.rules import retention
-from quorate.store.rules.accepted_losses import Losses
+from quorate.store.rules.accepted_losses import Losses, check_reason
 from quorate.store.rules.source_state import Change
 from quorate.store.storage.maintenance_records import (
     ScrubRecord,
@@ -33,6 +34,14 @@ from quorate.store.tasks.scrub import Scrub
 from quorate.v1 import store_pb2 as store_v1
 
 _log = logging.getLogger("quorate.store.rpc.operator")
+
+
+def _ranges(request: store_v1.SettleConflictRequest) -> RangeSet:
+    """Return the numbers that a request names. Raises InvalidArgument."""
+    named = [(item.first, item.last) for item in request.ranges]
+    if not named or any(not 0 <= first <= last <= SEQUENCE_MAX for first, last in named):
+        raise InvalidArgument("ranges", f"{named} are no ranges of sequence numbers")
+    return RangeSet(Range(first, last) for first, last in named)
 
 
 class Upkeep:
@@ -124,6 +133,40 @@ class Upkeep:
         record = await engine.made_durable(state, change)
         _log.warning("accepted by an operator: %s", record)
         return store_v1.AcceptLossResponse(records=[str(record)])
+
+    async def settle_conflict(
+        self, request: store_v1.SettleConflictRequest
+    ) -> store_v1.SettleConflictResponse:
+        """Record that an operator settled a conflict, and set this store's side aside.
+
+        The kept store sets nothing aside. Raises InvalidArgument, InLimbo, StorageFailed,
+        CorruptBatch.
+        """
+        engine, core = self._engine, self._engine.core
+        source = source_from_wire(request.source)
+        state = core.sources.get(source)
+        ranges = _ranges(request)
+        check_reason(request.reason)
+        if state is None:
+            raise InvalidArgument("source", f"store {core.store} does not know {source}")
+        core.check_vouches(source, state)
+        if request.keep == core.store:
+            writes = [
+                write for each in ranges for write in state.refusal_settled(each.first, each.last)
+            ]
+            change = Change(0, tuple(writes))
+            self.repair.compare_anew(state)
+        else:
+            change = await self.repair.settle(state, request.keep, ranges)
+        low, high = min(each.first for each in ranges), max(each.last for each in ranges)
+        recorded = self.losses.settled(
+            state, Range(low, high), request.keep, request.reason, time.time_ns()
+        )
+        writes_too = (*change.writes, *recorded.writes)
+        set_aside = await engine.made_durable(state, replace(change, writes=writes_too))
+        engine.directory.changed(source)
+        _log.warning("settled by an operator: %s", recorded.answer)
+        return store_v1.SettleConflictResponse(record=str(recorded.answer), set_aside=set_aside)
 
     async def _leave_limbo(
         self, source: SourceName | None, reason: str

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from quorate.protocol.errors import InLimbo, QuorateError
+from quorate.protocol.errors import ContentConflict, InLimbo, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange
@@ -148,7 +148,11 @@ class Requests:
         if (state := engine.core.sources.get(source)) is not None:
             await engine.settled(state)
         incarnation = self._incarnation
-        change = self._begin(asked)
+        try:
+            change = self._begin(asked)
+        except ContentConflict as conflict:
+            engine.met_conflict(engine.core.sources[source], conflict)
+            raise
         state = engine.core.sources[source]
         if learnt := learn_losses(self._losses, state, asked.losses, f"source {source}"):
             engine.submit(state, learnt)

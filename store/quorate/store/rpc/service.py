@@ -381,6 +381,13 @@ class Service(StoreServicer):  # type: ignore[misc]
         check_version(self._address, request.protocol_version)
         return await self._upkeep.accept_loss(request)
 
+    @_answering
+    async def SettleConflict(
+        self, request: store_v1.SettleConflictRequest
+    ) -> store_v1.SettleConflictResponse:
+        check_version(self._address, request.protocol_version)
+        return await self._upkeep.settle_conflict(request)
+
     async def Restore(
         self, requests: AsyncIterator[store_v1.RestoreRequest], context: Context
     ) -> AsyncIterator[store_v1.RestoreResponse]:

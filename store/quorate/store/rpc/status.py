@@ -148,6 +148,10 @@ class Reports:
             released_bytes=held.released_bytes,
             kept_because=self._releasing.kept_because(state.name),
             durability=engine.durability(state.name.topic),
+            conflicts=[
+                store_v1.Conflict(other=each.other, first=each.part.first, last=each.part.last)
+                for each in self._upkeep.repair.conflicts(state)
+            ],
         )
 
 

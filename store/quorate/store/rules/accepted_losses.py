@@ -53,7 +53,9 @@ class Losses:
 
     def count_again(self, state: SourceState) -> None:
         """Apply the records to a source whose state came without them."""
-        state.accepted = tuple(record for record in self.records if record.source == state.name)
+        state.accepted = tuple(
+            record for record in self.records if record.source == state.name and not record.kept
+        )
         state.renew_losses()
 
     def accept(
@@ -64,7 +66,7 @@ class Losses:
         Held numbers among them that are unreadable no longer count as held. Every write of the
         source must be readable. Raises NotLost, InvalidArgument.
         """
-        _check_reason(reason)
+        check_reason(reason)
         if not 0 <= first <= last:
             raise InvalidArgument("loss", f"[{first}, {last}] is no range")
         state = self._sources.get(source)
@@ -105,6 +107,17 @@ class Losses:
             writes += self._record(state, record)
         return tuple(writes)
 
+    def settled(
+        self, state: SourceState, part: Range, kept: str, reason: str, time_ns: int
+    ) -> Change[LossRecord]:
+        """Record that an operator settled a conflict. kept: the store whose content is kept.
+
+        Nothing counts as lost by it. Raises InvalidArgument.
+        """
+        check_reason(reason)
+        record = LossRecord(state.name, part.first, part.last, reason, time_ns, state.lineage, kept)
+        return Change(record, self._record(state, record))
+
     def left_limbo(
         self, state: SourceState | None, reason: str, time_ns: int
     ) -> Change[LossRecord]:
@@ -112,7 +125,7 @@ class Losses:
 
         None as the state stands for all sources.
         """
-        _check_reason(reason)
+        check_reason(reason)
         name = state.name if state is not None else None
         lineage = state.lineage if state is not None else NO_LINEAGE
         record = LossRecord(name, NOTHING, NOTHING, reason, time_ns, lineage)
@@ -120,7 +133,7 @@ class Losses:
 
     def _record(self, state: SourceState | None, record: LossRecord) -> tuple[Write, ...]:
         self.records.append(record)
-        if state is not None:
+        if state is not None and not record.kept:
             _note(state, record)
         return (Write(Table.META, loss_key(len(self.records)), pack_loss(record)),)
 
@@ -144,7 +157,7 @@ def _note(state: SourceState, record: LossRecord) -> None:
     state.renew_losses()
 
 
-def _check_reason(reason: str) -> None:
+def check_reason(reason: str) -> None:
     if not reason.strip():
         raise InvalidArgument("reason", "is empty; say why, and who says so")
     if len(reason.encode()) > _REASON_BYTES_MAX:

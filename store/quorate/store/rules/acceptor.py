@@ -26,7 +26,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import MESSAGE_BYTES_MAX, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.patterns import topic_pattern
-from quorate.protocol.ranges import HeldRange, RangeSet
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_from_wire, membership_to_wire
 from quorate.store.rules import (
@@ -41,6 +41,7 @@ from quorate.store.rules.receiver_tombstones import (
     spent_by_all,
 )
 from quorate.store.rules.reg_ids import RegIds
+from quorate.store.rules.set_aside import set_aside
 from quorate.store.rules.source_state import (
     Change,
     Ending,
@@ -49,7 +50,6 @@ from quorate.store.rules.source_state import (
 from quorate.store.rules.source_tombstones import check_not_ended
 from quorate.store.rules.store_identity import Standing
 from quorate.store.rules.stream import SourceStreams
-from quorate.store.storage import index
 from quorate.store.storage.interface import (
     Reads,
     Write,
@@ -387,7 +387,8 @@ class StoreCore:
         if was_ended:
             state = former.without_stream()
         # The read comes first: its failure must leave everything as it was.
-        count, moves = self._set_aside(state, parts_at)
+        count, set_aside_rows = set_aside(self._reads, state, (Range(parts_at, SEQUENCE_MAX),))
+        moves = [*set_aside_rows]
         spent = record.spent_receiver_epoch
         if was_ended:
             # The receivers of the former stream ended with it.
@@ -421,19 +422,6 @@ class StoreCore:
         # A source confirms its begin by naming fewer policies.
         state.registration = replace(record, membership=membership)
         return Change(0, (state.registration_row(),))
-
-    def _set_aside(self, state: SourceState, first: int) -> tuple[int, list[Write]]:
-        """Take everything from first on out of the stream, but keep it for inspection."""
-        moves = index.moves_aside(self._reads, state.reg_id, first)
-        held = state.held
-        count = sum(
-            item.last - max(item.first, first) + 1 for item in held.ranges if item.last >= first
-        )
-        held.next_sequence = min(held.next_sequence, first)
-        held.ranges.remove(first, SEQUENCE_MAX)
-        held.set_aside += count
-        moves += (*state.drop_markers(first), *state.positions_below(first))
-        return count, [*moves, *state.read_well(first, SEQUENCE_MAX)]
 
     def _new_source(
         self, source: SourceName, epoch: int, instance: bytes, reg_id: int

@@ -67,6 +67,8 @@ class OwnView:
     """The lowest number not let go, here or elsewhere."""
     takes_data: bool = True
     """Whether the store keeps messages of the topic."""
+    ended_epoch: int = 0
+    """The highest epoch of the source's deleted streams; 0: no stream was deleted."""
 
 
 @dataclass(frozen=True, slots=True)

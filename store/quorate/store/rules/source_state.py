@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import NOTHING
+from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
@@ -30,6 +30,7 @@ from quorate.store.storage.interface import (
 from quorate.store.storage.maintenance_records import (
     LossRecord,
     pack_ranges,
+    refusal_key,
     unreadable_key,
 )
 from quorate.store.storage.records import (
@@ -89,6 +90,8 @@ class SourceState:
     """Why the store cannot vouch for what it lacks of this source; empty: it vouches."""
     unreadable: RangeSet = field(default_factory=RangeSet)
     """The held numbers that were found unreadable. The set is replaced, never changed."""
+    refused: RangeSet = field(default_factory=RangeSet)
+    """The held numbers for which the source came with other content. The set is replaced, too."""
     accepted: tuple[LossRecord, ...] = ()
     """All losses of this source that operators ever accepted."""
     losses: RangeSet = field(default_factory=RangeSet)
@@ -209,6 +212,28 @@ class SourceState:
         self.unreadable = self.unreadable.minus((Range(first, last),))
         return (self.unreadable_row(),)
 
+    def met_conflict(self, first: int, last: int) -> tuple[Write, ...]:
+        """Note that the source was refused, with other content for [first, last] than held here.
+
+        The note stays until an operator settles it. No writes if it was known.
+        """
+        found = RangeSet([Range(first, last)]).minus(self.refused)
+        if not found:
+            return ()
+        self.refused = self.refused.union(found)
+        return (self._refusal_row(),)
+
+    def refusal_settled(self, first: int, last: int) -> tuple[Write, ...]:
+        """Drop the notes of `met_conflict` for [first, last]."""
+        if not self.refused:
+            return ()
+        self.refused = self.refused.minus((Range(first, last),))
+        return (self._refusal_row(),)
+
+    def _refusal_row(self) -> Write:
+        value = pack_ranges(self.refused) or None
+        return Write(Table.META, refusal_key(self.reg_id), value)
+
     def renew_losses(self) -> None:
         """Compute `losses` anew: the accepted losses as far as the lineage still names them.
 
@@ -261,10 +286,10 @@ class SourceState:
         self.markers = self.markers[len(gone) :]
         return self._markers_gone(gone)
 
-    def drop_markers(self, first: int) -> tuple[Write, ...]:
-        """Drop the markers from this number on, which no longer belong to the stream."""
-        gone = [marker for marker in self.markers if marker.sequence >= first]
-        self.markers = tuple(marker for marker in self.markers if marker.sequence < first)
+    def drop_markers(self, first: int, last: int = SEQUENCE_MAX) -> tuple[Write, ...]:
+        """Drop the markers of [first, last], which no longer belong to the stream."""
+        gone = [marker for marker in self.markers if first <= marker.sequence <= last]
+        self.markers = tuple(marker for marker in self.markers if marker not in gone)
         return self._markers_gone(gone)
 
     def _markers_gone(self, markers: Iterable[Marker]) -> tuple[Write, ...]:

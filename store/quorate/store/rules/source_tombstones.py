@@ -48,7 +48,7 @@ from quorate.store.storage.interface import (
     Table,
     Write,
 )
-from quorate.store.storage.maintenance_records import unreadable_key
+from quorate.store.storage.maintenance_records import refusal_key, unreadable_key
 from quorate.store.storage.records import (
     Held,
     Registration,
@@ -92,6 +92,7 @@ def bury(
         Write(Table.HELD, key, None),
         Write(Table.META, limbo_key(state.reg_id), None),
         Write(Table.META, unreadable_key(state.reg_id), None),
+        Write(Table.META, refusal_key(state.reg_id), None),
         Write(Table.META, life_key(state.reg_id), None),
         *state.drop_markers(0),
     ]

@@ -217,18 +217,18 @@ def _row(reg_id: int, part: Range, position: int, epoch: int, checksum: int) -> 
     return Write(Table.INDEX, index_key(reg_id, part.first), value)
 
 
-def moves_aside(reads: Reads, reg_id: int, first: int) -> list[Write]:
-    """Return the rows that set everything from first on aside."""
+def moves_aside(reads: Reads, reg_id: int, first: int, last: int = SEQUENCE_MAX) -> list[Write]:
+    """Return the rows that set everything of [first, last] aside."""
     writes: list[Write] = []
-    for entry in entries(reads, reg_id, first, SEQUENCE_MAX):
-        begins = max(entry.first, first)
-        key = set_aside_key(reg_id, entry.epoch, begins)
-        size = entry.size if begins == entry.first else 0
-        row = pack_index(entry.position, entry.last, entry.epoch, entry.checksum, size)
+    for entry in entries(reads, reg_id, first, last):
+        part = Range(max(entry.first, first), min(entry.last, last))
+        key = set_aside_key(reg_id, entry.epoch, part.first)
+        size = entry.size if part == Range(entry.first, entry.last) else 0
+        row = pack_index(entry.position, part.last, entry.epoch, entry.checksum, size)
         writes += _no_longer_aside(reads, reg_id, key, entry.position)
         writes.append(Write(Table.SET_ASIDE, key, row))
         # The batch stays in the journal: the row that was set aside names it.
-        writes += _without(reg_id, entry, Range(begins, entry.last))
+        writes += _without(reg_id, entry, part)
     return writes
 
 

@@ -26,6 +26,7 @@ _SIGNED_PAIR = struct.Struct(">qq")
 _UNREADABLE_PREFIX = b"unreadable/"
 _BAD_BATCH_PREFIX = b"bad-batch/"
 _LOSS_PREFIX = b"loss/"
+_REFUSAL_PREFIX = b"refusal/"
 
 UNREADABLE_KEYS = (_UNREADABLE_PREFIX, _UNREADABLE_PREFIX + b"\xff" * 8)
 """The lowest and the highest key of unreadable ranges."""
@@ -33,6 +34,8 @@ BAD_BATCH_KEYS = (_BAD_BATCH_PREFIX, _BAD_BATCH_PREFIX + b"\xff" * 8)
 """The lowest and the highest key of unreadable batches."""
 LOSS_KEYS = (_LOSS_PREFIX, _LOSS_PREFIX + b"\xff" * 8)
 """The lowest and the highest key of accepted losses."""
+REFUSAL_KEYS = (_REFUSAL_PREFIX, _REFUSAL_PREFIX + b"\xff" * 8)
+"""The lowest and the highest key of ranges for which a source was refused."""
 SCRUB_KEY = b"scrub"
 
 
@@ -42,6 +45,15 @@ def unreadable_key(reg_id: int) -> bytes:
 
 def unreadable_reg_id(key: bytes) -> int:
     return int(_U64.unpack_from(key, len(_UNREADABLE_PREFIX))[0])
+
+
+def refusal_key(reg_id: int) -> bytes:
+    """Return the key of the ranges for which a store refused the other content of this source."""
+    return _REFUSAL_PREFIX + _U64.pack(reg_id)
+
+
+def refusal_reg_id(key: bytes) -> int:
+    return int(_U64.unpack_from(key, len(_REFUSAL_PREFIX))[0])
 
 
 def bad_batch_key(position: int) -> bytes:
@@ -67,7 +79,7 @@ def unpack_ranges(value: bytes) -> RangeSet:
 
 @dataclass(frozen=True, slots=True)
 class LossRecord:
-    """A loss that an operator accepted, on this store or elsewhere."""
+    """A loss that an operator accepted, here or elsewhere; or a conflict that one settled here."""
 
     source: SourceName | None
     """The source; None: the store as a whole."""
@@ -79,11 +91,18 @@ class LossRecord:
     """The time of the record in ns since 1970, by the store's clock."""
     lineage: Lineage
     """The lineage in force when the loss was recorded. The lost numbers belong to it."""
+    kept: str = ""
+    """The store whose content is kept, of a settled conflict; empty: the numbers are lost."""
 
     def __str__(self) -> str:
         what = "the whole store" if self.source is None else str(self.source)
         if self.first == NOTHING:
             return f"left limbo for {what} with what there was: {self.reason}"
+        if self.kept:
+            return (
+                f"the conflict of {what} for [{self.first}, {self.last}] is settled, and the "
+                f"content of store {self.kept} is kept: {self.reason}"
+            )
         return f"[{self.first}, {self.last}] of {what} is lost: {self.reason}"
 
 
@@ -99,6 +118,7 @@ def loss_to_wire(record: LossRecord) -> store_v1.LossRecord:
         reason=record.reason,
         time_ns=record.time_ns,
         lineage=lineage_to_wire(record.lineage),
+        kept=record.kept,
     )
     if record.source is not None:
         wire.source.CopyFrom(source_to_wire(record.source))
@@ -120,6 +140,7 @@ def unpack_loss(value: bytes) -> LossRecord:
             wire.reason,
             wire.time_ns,
             lineage_from_wire(wire.lineage),
+            wire.kept,
         )
     except (DecodeError, QuorateError) as error:
         raise Malformed(f"a record of a loss cannot be read: {error}") from None

@@ -92,15 +92,6 @@ class Comparing:
                     for item in found:
                         divergent.add(item.first, item.last)
             first = last + 1
-        for item in divergent:
-            _log.error(
-                "stores %s and %s hold other content for %s %s, which is stable; nothing was "
-                "overwritten. `quorate repair` names the stores that differ; replace the wrong one",
-                self._engine.core.store,
-                peer.store,
-                state.name,
-                item,
-            )
         return divergent
 
     async def _differing(

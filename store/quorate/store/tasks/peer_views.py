@@ -171,6 +171,7 @@ def own_view(store: str, state: SourceState | None, address: str = "") -> OwnVie
         address,
         held.retained_from,
         state.takes_data,
+        record.ended_epoch,
     )
 
 

@@ -19,6 +19,7 @@ from quorate.protocol.errors import (
     ContentConflict,
     CorruptBatch,
     Fenced,
+    InvalidArgument,
     OtherLineage,
     QuorateError,
     TopicRefused,
@@ -30,10 +31,11 @@ from quorate.store.engine import Engine
 from quorate.store.rules import repair_plan as plan
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.acceptor import Missed
+from quorate.store.rules.conflicts import Conflict, conflicts, fence, parted, settle
 from quorate.store.rules.digest import BLOCK
 from quorate.store.rules.readmission import reg_id_of
 from quorate.store.rules.retention import take_over
-from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.source_state import Change, SourceState
 from quorate.store.tasks.comparison import (
     Comparing,
     ask,
@@ -50,6 +52,7 @@ from quorate.store.tasks.peer_views import (
     Neighbours,
     own_view,
     sources_of,
+    view_of,
 )
 from quorate.store.tasks.scrub import Scrub
 from quorate.store.tasks.throttle import Pace
@@ -79,6 +82,13 @@ class _Compared:
     all_at: float = float("-inf")
     divergent: RangeSet = field(default_factory=RangeSet)
 
+    def again_from(self) -> None:
+        """Compare what differed once more, in case that an operator has settled it."""
+        if self.divergent:
+            first = next(iter(self.divergent)).first
+            self.next_sequence = min(self.next_sequence, first - first % BLOCK)
+            self.divergent = RangeSet()
+
 
 @dataclass(slots=True)
 class _Case:
@@ -91,6 +101,8 @@ class _Case:
     lacking: int = 0
     """The number of messages that were missing when repair last looked."""
     complained: list[Range] = field(default_factory=list)
+    in_conflict: list[Conflict] = field(default_factory=list)
+    """The conflicts that were logged."""
     compared: dict[str, _Compared] = field(default_factory=dict)
     """The progress with each peer, by its name."""
 
@@ -148,6 +160,7 @@ class Repair:
             done = await self._tried(state, self._mend(state, case, fresh=False))
             if done:
                 await self._tried(state, self._compare_due(state, case))
+            self._note_conflicts(state, case)
             self._now = "idle"
         case.failures = 0 if done else case.failures + 1
         rest = ROUND_SECONDS if done else delays.REPAIR.after(case.failures)
@@ -322,6 +335,7 @@ class Repair:
             elif now - seen.at < self._compare_seconds:
                 continue
             seen.at = now
+            seen.again_from()
             await self._compare(state, peer, seen)
         return True
 
@@ -348,6 +362,57 @@ class Repair:
         # The last block may still grow, so it is compared again.
         seen.next_sequence = upto + 1 - (upto + 1) % BLOCK
         return True
+
+    # Conflicts.
+
+    def conflicts(self, state: SourceState) -> list[Conflict]:
+        """Return the conflicts of this store in one source, by the latest answers of its peers."""
+        peers = [view_of(answer, state.name) for answer in self._neighbours.answers()]
+        case = self._cases.get(state.name, _Case())
+        divergent = {store: seen.divergent for store, seen in case.compared.items()}
+        return conflicts(own_view(self._engine.core.store, state), peers, divergent, state.refused)
+
+    def _note_conflicts(self, state: SourceState, case: _Case) -> None:
+        found = self.conflicts(state)
+        if found == case.in_conflict:
+            return
+        case.in_conflict = found
+        for each in found:
+            _log.error(
+                "stores %s and %s hold other content for %s %s; nothing was overwritten. See "
+                "`quorate status`, and say with `quorate conflict settle` which one is kept",
+                self._engine.core.store,
+                each.other or "(none: the source was refused)",
+                state.name,
+                each.part,
+            )
+
+    async def settle(self, state: SourceState, keep: str, ranges: RangeSet) -> Change[int]:
+        """Settle a conflict in favour of another store; see quorate.store.rules.conflicts.settle.
+
+        The caller writes the change at once. Raises InvalidArgument, StorageFailed, CorruptBatch.
+        """
+        engine = self._engine
+        own = engine.core.store
+        views = await self._neighbours.views(state.name, fresh=True)
+        kept = next((view for view in views if view.answered and view.store == keep), None)
+        if kept is None or not kept.begun_epoch:
+            detail = f"store {own} knows no store {keep} that answers and has {state.name}"
+            raise InvalidArgument("keep", detail)
+        if parted(own_view(own, state), kept) is not None:
+            await engine.made_durable(state, fence(state, kept))
+            await engine.settled(state)
+        else:
+            for part in ranges:
+                await engine.settled_range(state, part.first, part.last)
+        if engine.core.sources.get(state.name) is not state:
+            raise InvalidArgument("source", f"{state.name} is being deleted")
+        self.compare_anew(state)
+        return settle(engine.reads, state, kept, parted(own_view(own, state), kept), ranges)
+
+    def compare_anew(self, state: SourceState) -> None:
+        """Repair a source at once, and compare it from the start."""
+        self._cases.pop(state.name, None)
 
     # For operators.
 
@@ -378,7 +443,7 @@ class Repair:
         before = self.filler.taken[state.name], self.filler.bytes, self._scrub.messages
 
         def progress(verdict: str = "") -> store_v1.RepairProgress:
-            divergent = case.divergent().count()
+            divergent = RangeSet(each.part for each in self.conflicts(state)).count()
             in_limbo = bool(self._engine.core.limbo_of(state))
             return store_v1.RepairProgress(
                 source=source_to_wire(state.name),
@@ -444,10 +509,13 @@ class Repair:
         if case.lacking:
             shown = ", ".join(map(str, case.complained[:_SHOWN_MAX]))
             parts.append(f"lacks {case.lacking:,} messages that no peer could give: {shown}")
-        for peer, seen in case.compared.items():
-            if seen.divergent:
-                shown = ", ".join(map(str, list(seen.divergent)[:_SHOWN_MAX]))
-                parts.append(f"has other content than store {peer} for {shown}")
+        found: dict[str, list[Range]] = {}
+        for each in self.conflicts(state):
+            found.setdefault(each.other, []).append(each.part)
+        for other, ranges in found.items():
+            than = f"than store {other}" if other else "than the source, which it refused,"
+            shown = ", ".join(map(str, ranges[:_SHOWN_MAX]))
+            parts.append(f"has other content {than} for {shown}: `quorate conflict settle`")
         if lost := state.lost():
             parts.append(f"{lost.count():,} messages are lost, as an operator accepted")
         if silent:
