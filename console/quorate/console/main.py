@@ -64,6 +64,11 @@ COMMANDS = {
         "repair",
         "Fill what stores lack from their peers.",
     ),
+    "conflict": Lazy(
+        "quorate.console.commands.conflict",
+        "conflict",
+        "Settle a conflict between stores that differ.",
+    ),
     "loss": Lazy("quorate.console.commands.loss", "loss", "Accept that messages are lost."),
     "deregister": Lazy(
         "quorate.console.commands.deregister",

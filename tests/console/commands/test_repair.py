@@ -137,7 +137,7 @@ async def test_other_content_fails(group: Group) -> None:
     assert "loss accept" not in result.err, "nothing lacks"
     result = await group.quorate("status")
     assert result.code == 10
-    assert "holds other content than another store" in result.err
+    assert "Stores s1 and s2 hold different content for [0, 49]" in result.err
 
 
 @pytest.mark.expects_log(COMPLAINTS)

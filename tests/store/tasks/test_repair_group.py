@@ -411,7 +411,7 @@ async def differing(group: Group, other: dict[str, Any]) -> tuple[Client, Client
     return one, two
 
 
-@pytest.mark.expects_log("stores s. and s. hold other content for .* .40, 49., which is stable")
+@pytest.mark.expects_log("stores s. and s. hold other content for .* .40, 49.; nothing")
 @pytest.mark.parametrize("other", [{"salt": "other "}, {"key": b"other"}])
 async def test_other_content_is_reported_and_never_overwritten(
     group: Group, caplog: pytest.LogCaptureFixture, other: dict[str, Any]
@@ -430,7 +430,7 @@ async def test_other_content_is_reported_and_never_overwritten(
     assert any(record.levelname == "ERROR" for record in caplog.records)
 
 
-@pytest.mark.expects_log("stores s. and s. hold other content for .* .40, 49., which is stable")
+@pytest.mark.expects_log("stores s. and s. hold other content for .* .40, 49.; nothing")
 async def test_in_what_a_store_differed_that_was_replaced_is_not_told_any_more(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,12 @@ def _repair(settings: GroupSettings, source: SourceName | None, thorough: bool) 
                     "gone for good: `quorate loss accept FIRST-LAST --source "
                     f"{lacking[0]['source']} --reason WHY`, for each range."
                 )
+            if differing := [row for row in rows if row["divergent"]]:
+                say(
+                    "Stores hold different content. `quorate status` names them, and the commands "
+                    "that settle it: `quorate conflict settle --source "
+                    f"{differing[0]['source']} --keep STORE --reason WHY`."
+                )
     if not all(row["complete"] for row in rows):
         silent = all(row["source"] is None and not row["limbo"] for row in rows)
         raise typer.Exit(UNREACHABLE if silent else FAILED)

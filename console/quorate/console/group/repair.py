@@ -161,7 +161,7 @@ def prospect_of_loss(
         if isinstance(answer, QuorateError):
             lines.append(f"  {store.name} does not answer and may have them: {answer}")
             continue
-        found = _source_in(answer, source)
+        found = source_in(answer, source)
         if found is None:
             limbo = " (it is in limbo)" if answer.limbo else ""
             lines.append(f"  {answer.store_name} does not know the source{limbo}")
@@ -181,11 +181,13 @@ def prospect_of_loss(
 
 
 def named_store(
-    answers: Mapping[StoreAddress, StatusResponse | QuorateError], name: str
+    answers: Mapping[StoreAddress, StatusResponse | QuorateError],
+    name: str,
+    option: str = "--store",
 ) -> StoreAddress:
     """Return the store of this name, its own or the configuration's, or at this address.
 
-    Raises InvalidArgument.
+    option: the option of the command that named the store. Raises InvalidArgument.
     """
     known: list[str] = []
     for store, answer in answers.items():
@@ -193,7 +195,7 @@ def named_store(
         if name in (own, store.name, store.address):
             return store
         known.append(own)
-    raise InvalidArgument("--store", f"{name!r} is none of {', '.join(known)}")
+    raise InvalidArgument(option, f"{name!r} is none of {', '.join(known)}")
 
 
 def prospect_of_leaving(
@@ -225,7 +227,7 @@ def prospect_of_leaving(
             names |= {name_of(each) for each in other.sources}
     for name in sorted(names if source is None else {source}):
         has = ", ".join(
-            f"{each.store_name} {_held_text(_source_in(each, name))}"
+            f"{each.store_name} {_held_text(source_in(each, name))}"
             for each in answers.values()
             if not isinstance(each, QuorateError)
         )
@@ -245,7 +247,8 @@ def _held_text(found: SourceStatus | None) -> str:
     return f"has {held}" + (" (in limbo)" if found.limbo else "")
 
 
-def _source_in(answer: StatusResponse, source: SourceName) -> SourceStatus | None:
+def source_in(answer: StatusResponse, source: SourceName) -> SourceStatus | None:
+    """Return a source in the status of a store; None if the store does not know it."""
     return next((each for each in answer.sources if name_of(each) == source), None)
 
 

@@ -20,8 +20,9 @@ class ContentConflict(QuorateError):
         return (
             f"Store {self.store} holds other content for {self.source} "
             f"[{self.first}, {self.last}]. Nothing was overwritten. "
-            "Two sources may have used one identity, or a publish store was restored "
-            "from a copy: compare the stores before going on."
+            "Two sources may have used one identity, or an old disk or publish store was put back. "
+            "`quorate status` names the stores that differ. Say which one is kept: `quorate "
+            f"conflict settle --source {self.source} --keep STORE --reason WHY`."
         )
 
 

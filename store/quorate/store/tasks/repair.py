@@ -77,17 +77,18 @@ class _Compared:
 
     incarnation: bytes = b""
     """The incarnation of the peer. After it has changed all is compared anew."""
+    view: plan.PeerView = field(default_factory=lambda: plan.PeerView(""))
+    """The peer as it last answered."""
     next_sequence: int = 0
     at: float = float("-inf")
     all_at: float = float("-inf")
     divergent: RangeSet = field(default_factory=RangeSet)
 
-    def again_from(self) -> None:
+    def look_again(self) -> None:
         """Compare what differed once more, in case that an operator has settled it."""
         if self.divergent:
             first = next(iter(self.divergent)).first
             self.next_sequence = min(self.next_sequence, first - first % BLOCK)
-            self.divergent = RangeSet()
 
 
 @dataclass(slots=True)
@@ -105,6 +106,14 @@ class _Case:
     """The conflicts that were logged."""
     compared: dict[str, _Compared] = field(default_factory=dict)
     """The progress with each peer, by its name."""
+
+    def with_peer(self, peer: plan.PeerView) -> _Compared:
+        """Return the progress with a peer, which has answered."""
+        seen = self.compared.get(peer.store)
+        if seen is None or seen.incarnation != peer.incarnation:
+            seen = self.compared[peer.store] = _Compared(peer.incarnation)
+        seen.view = peer
+        return seen
 
     def divergent(self) -> RangeSet:
         found = RangeSet()
@@ -326,16 +335,14 @@ class Repair:
         for peer in await self._neighbours.views(state.name):
             if not peer.answered:
                 continue
-            seen = case.compared.get(peer.store)
-            if seen is None or seen.incarnation != peer.incarnation:
-                seen = case.compared[peer.store] = _Compared(peer.incarnation)
+            seen = case.with_peer(peer)
             now = self._clock()
             if now - seen.all_at >= self._compare_all_seconds:
-                seen.next_sequence, seen.divergent, seen.all_at = 0, RangeSet(), now
+                seen.next_sequence, seen.all_at = 0, now
             elif now - seen.at < self._compare_seconds:
                 continue
             seen.at = now
-            seen.again_from()
+            seen.look_again()
             await self._compare(state, peer, seen)
         return True
 
@@ -349,6 +356,8 @@ class Repair:
         self._now = f"comparing {state.name} with {peer.store}"
         # Messages that either store let go are not compared.
         first = max(seen.next_sequence, state.held.retained_from, peer.retained_from)
+        if first > seen.next_sequence:
+            seen.divergent = seen.divergent.minus((Range(seen.next_sequence, first - 1),))
         if upto < first:
             return True
         wanted = Range(first, upto)
@@ -358,7 +367,7 @@ class Repair:
             except PeerFailed as failed:
                 self._note_failed(state, failed.error)
                 return False
-        seen.divergent = seen.divergent.union(found)
+        seen.divergent = seen.divergent.minus((wanted,)).union(found)
         # The last block may still grow, so it is compared again.
         seen.next_sequence = upto + 1 - (upto + 1) % BLOCK
         return True
@@ -367,10 +376,13 @@ class Repair:
 
     def conflicts(self, state: SourceState) -> list[Conflict]:
         """Return the conflicts of this store in one source, by the latest answers of its peers."""
-        peers = [view_of(answer, state.name) for answer in self._neighbours.answers()]
         case = self._cases.get(state.name, _Case())
+        peers = {store: seen.view for store, seen in case.compared.items()}
+        for answer in self._neighbours.answers():
+            peers[answer.store] = view_of(answer, state.name)
+        own = own_view(self._engine.core.store, state)
         divergent = {store: seen.divergent for store, seen in case.compared.items()}
-        return conflicts(own_view(self._engine.core.store, state), peers, divergent, state.refused)
+        return conflicts(own, peers.values(), divergent, state.refused)
 
     def _note_conflicts(self, state: SourceState, case: _Case) -> None:
         found = self.conflicts(state)
@@ -486,9 +498,9 @@ class Repair:
                     if not peer.answered:
                         silent.append(peer.address)
                         continue
-                    seen = case.compared[peer.store] = _Compared(
-                        peer.incarnation, 0, self._clock(), self._clock()
-                    )
+                    seen = case.with_peer(peer)
+                    seen.next_sequence = 0
+                    seen.at = seen.all_at = self._clock()
                     if not await self._compare(state, peer, seen):
                         silent.append(peer.address)
                 if state.unreadable:  # the comparison may have found it
