@@ -124,7 +124,7 @@ STORE_CORE_BEGIN = Seam(ACCEPTOR, "StoreCore.begin")
 STORE_CORE_DOUBT_OF = Seam(ACCEPTOR, "StoreCore.doubt_of")
 STORE_CORE_FOLLOW = Seam(ACCEPTOR, "StoreCore._follow")
 STORE_CORE_PROMISE = Seam(ACCEPTOR, "StoreCore.promise")
-STORE_CORE_SET_ASIDE = Seam(ACCEPTOR, "StoreCore._set_aside")
+ACCEPTOR_SET_ASIDE = Seam(ACCEPTOR, "set_aside")
 STORE_CORE_WAS_PROMISED = Seam(ACCEPTOR, "StoreCore._was_promised")
 
 STORE_DEREGISTRATION = "quorate.store.rules.deregistration"

@@ -295,15 +295,15 @@ def _positions_are_made_up(to: pytest.MonkeyPatch) -> None:
 
 def _set_aside_counts_as_held(to: pytest.MonkeyPatch) -> None:
     """What was set aside still counts as held."""
-    real = seams.STORE_CORE_SET_ASIDE.real()
+    real = seams.ACCEPTOR_SET_ASIDE.real()
 
-    def set_aside(self: StoreCore, state: Any, first: int) -> Any:
+    def set_aside(reads: Any, state: Any, parts: Any) -> Any:
         before = RangeSet(state.held.ranges)
-        answer = real(self, state, first)
+        answer = real(reads, state, parts)
         state.held.ranges = before
         return answer
 
-    seams.STORE_CORE_SET_ASIDE.replace(to, set_aside)
+    seams.ACCEPTOR_SET_ASIDE.replace(to, set_aside)
 
 
 def _old_epochs_are_sent(to: pytest.MonkeyPatch) -> None:
