@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import grpc.aio
+from tests.beats import Beats
 from tests.protocol.broken_answers import Breach, answers_of
 
 from quorate.protocol.answers import AnswerPacking
@@ -144,11 +145,15 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.word = Word()
         """Who it says that it is, and whom it knows."""
         self.changed = asyncio.Condition()
+        self.beating = asyncio.Event()
+        """Cleared: heartbeats are not answered."""
+        self.beating.set()
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
         self._server = new_server()
         add_StoreServicer_to_server(self, self._server)
+        self._server.add_generic_rpc_handlers((Beats(self.beating).handler(),))
         port = self._server.add_insecure_port(self.address or "127.0.0.1:0")
         self.address = f"127.0.0.1:{port}"
         await self._server.start()
@@ -300,6 +305,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
                 topics = sorted({source.topic for source in self.sources})
                 yield store_v1.WatchResponse(snapshot_end=store_v1.SnapshotEnd(topics=topics))
                 self.snapshots += 1
+                await self.tell()
             async with self.changed:
                 await self.changed.wait()
 
@@ -322,11 +328,15 @@ class FakeSource(SourceServicer):  # type: ignore[misc]
         self.confirmed: list[tuple[int, int, int]] = []
         """Session, epoch and number of each."""
         self.changed = asyncio.Condition()
+        self.beating = asyncio.Event()
+        """Cleared: heartbeats are not answered."""
+        self.beating.set()
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
         self._server = new_server()
         add_SourceServicer_to_server(self, self._server)
+        self._server.add_generic_rpc_handlers((Beats(self.beating).handler(),))
         port = self._server.add_insecure_port("127.0.0.1:0")
         self.address = f"127.0.0.1:{port}"
         await self._server.start()

@@ -53,7 +53,7 @@ class Stores:
 
     async def positions(self, session_id: int = 0x20) -> dict[str, int]:
         """Of a receiver, at each store that knows it."""
-        peers, found = Peers(), {}
+        peers, found = Peers(None, lambda *_: None), {}
         for name in self.nodes:
             store = peers.store(self._addresses[name])
             status = await read_status(store.Status(status_request()))

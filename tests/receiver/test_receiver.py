@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 from tests import seams
+from tests.beats import QUICK
 from tests.protocol.broken_answers import BREACHES, Breach, name_of
 from tests.receiver.fakes import NAME, Group, frame
 from tests.receiver.support import nothing_above, numbers, opened, position_is, take, told
@@ -19,8 +20,11 @@ from quorate.receiver import (
     SourceDetached,
     SourceGone,
     Stalled,
+    StoreReturned,
+    StoreUnresponsive,
     Withdrawn,
 )
+from quorate.transport.connections import Connections
 from quorate.v1 import messages_pb2 as v1
 
 # Recovery and the live stream.
@@ -431,17 +435,36 @@ async def test_a_clean_end_is_told_and_everything_is_delivered(group: Group) -> 
         assert (await told(receiver, SourceGone)).last_sequence == 14
 
 
-async def test_a_silent_live_stream_is_left(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    seams.SOURCE_SESSION_SILENCE_SECONDS_MAX.replace(monkeypatch, 0.1)
+async def test_the_live_stream_of_a_silent_source_is_left(group: Group) -> None:
     await group.announce()
-    async with await opened(group) as receiver:
+    connections = Connections(QUICK)
+    async with await opened(group, connections=connections) as receiver:
         await told(receiver, SourceAttached)
-        await group.source.until_attached(times=2)
-        silent = Unreachable(group.source.address, "it said nothing for 0 s")
+        group.source.beating.clear()
+        silent = Unreachable(group.source.address, "it said nothing for 0.2 s")
         assert await told(receiver, SourceDetached) == SourceDetached(NAME, str(silent))
+        group.source.beating.set()
+        await group.source.until_attached(times=2)
         group.source.attached = group.source.attached[1:]
         group.send(9)
         assert numbers(await take(receiver, 10)) == list(range(10))
+    await connections.close()
+
+
+@pytest.mark.expects_log("it said nothing for 0.2 s")
+async def test_a_silent_store_is_told_and_watched_again_once_it_is_heard(group: Group) -> None:
+    await group.announce()
+    connections = Connections(QUICK)
+    async with await opened(group, connections=connections) as receiver:
+        await told(receiver, SourceAttached)
+        (store, *_) = group.stores
+        store.beating.clear()
+        silent = Unreachable(store.address, "it said nothing for 0.2 s")
+        assert await told(receiver, StoreUnresponsive) == StoreUnresponsive(NAME, "a", str(silent))
+        store.beating.set()
+        assert await told(receiver, StoreReturned) == StoreReturned(NAME, "a")
+        await store.until(lambda: store.snapshots == 2)
+    await connections.close()
 
 
 async def test_the_end_of_a_live_stream_is_told_and_it_is_sought_again(group: Group) -> None:

@@ -167,6 +167,8 @@ class ReceiverInstance:
         self.stream: Stream
         self.plan: FetchPlan
         self.following: Following
+        self._live_awaited_since: float | None = None
+        """The time since which the next frame of the live stream is awaited; None: none is."""
         self.acknowledgements: Acknowledgements
         self.registered = False
         self._identity = f"{name}, the {number}".encode()
@@ -254,7 +256,7 @@ class ReceiverInstance:
         self.plan = _Plan(stream, names, partial(self.world.reach, void, self.name))
         self.plan.source_live = self.record.live
         self.plan.proxy = self.record.proxy
-        self.following = Following(self.record, stream, self.plan, SILENCE_SECONDS)
+        self.following = Following(self.record, stream, self.plan)
         self.acknowledgements = Acknowledgements(start.first)
         if start.says_start or self.record.paced:
             self.acknowledgements.say_start()
@@ -436,11 +438,13 @@ class ReceiverInstance:
         while True:
             address = following.attach()
             end = self.network.connect(self.process, address, "attach", self.is_stable)
-            watchdog = self.process.start(self._watch_live(end))
+            watchdog = self.process.start(self._watch_live(end, address))
             try:
                 while True:
-                    following.waits(self.world.now)
-                    await self._take_live(v1.Frame.FromString(await end.read()))
+                    self._live_awaited_since = self.world.now
+                    frame = v1.Frame.FromString(await end.read())
+                    self._live_awaited_since = None
+                    await self._take_live(frame)
             except QuorateError as error:
                 seconds = following.ended(error)
             watchdog.cancel()
@@ -450,11 +454,15 @@ class ReceiverInstance:
             if seconds is not None:
                 await self._directory_changed.pause(seconds)
 
-    async def _watch_live(self, end: End) -> None:
+    async def _watch_live(self, end: End, address: str) -> None:
         why: QuorateError | None = None
         while why is None:
             await self._directory_changed.pause(1.0)
-            why = self.following.why_leave(self.world.now)
+            if self._live_awaited_since is not None:
+                silent_for = self.world.now - self._live_awaited_since
+                if silent_for > SILENCE_SECONDS:
+                    self.following.silent(address, Unreachable(address, "it said nothing"))
+            why = self.following.why_leave()
         end.leave(why)
 
     async def _take_live(self, frame: v1.Frame) -> None:

@@ -607,7 +607,9 @@ class SourceInstance:
             now = self.world.now
             if now >= keepalive_at:
                 keepalive_at = now + KEEPALIVE_SECONDS
-                self.core.streams.keepalives_due()
+                # They stand for heartbeats, too: an actor has no connection but the stream's.
+                for cursor in self.core.streams.cursors.values():
+                    cursor.keepalive_due = True
                 for attached in self._attached:
                     attached.keepalive_due = True
                     attached.news.set()

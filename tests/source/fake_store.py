@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc.aio
+from tests.beats import Beats
 from tests.held import merge_held
 
 from quorate.protocol.answers import AnswerPacking
@@ -50,6 +51,9 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.acknowledging = asyncio.Event()
         """Cleared: nothing is acknowledged; what arrives is kept."""
         self.acknowledging.set()
+        self.beating = asyncio.Event()
+        """Cleared: heartbeats are not answered."""
+        self.beating.set()
         self.answering = asyncio.Event()
         """Cleared: promises are not answered."""
         self.answering.set()
@@ -89,6 +93,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
     async def start(self, address: str = "127.0.0.1:0") -> None:
         self._server = new_server()
         add_StoreServicer_to_server(self, self._server)
+        self._server.add_generic_rpc_handlers((Beats(self.beating).handler(),))
         port = self._server.add_insecure_port(self.address or address)
         self.address = f"127.0.0.1:{port}"
         await self._server.start()

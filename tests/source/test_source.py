@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import seams
+from tests import beats, seams
 from tests.foreign import NOT_GRPC, answering
 from tests.source.fake_store import FakeStore
 from tests.source.support import QUICK, addresses, event_of, open_source
@@ -60,6 +60,7 @@ from quorate.source import (
     StoreUnresponsive,
     WaitingForIdentity,
 )
+from quorate.transport.connections import Connections
 
 Stores = list[FakeStore]
 
@@ -329,6 +330,23 @@ async def test_a_wiped_store_is_registered_anew_in_mid_life(stores: Stores) -> N
 
 
 @pytest.mark.expects_log("does not take|lost its quorum")
+@pytest.mark.expects_log("it said nothing for 0.2 s|lost its quorum")
+async def test_stores_that_hang_are_noticed_though_nothing_is_sent(stores: Stores) -> None:
+    connections = Connections(beats.QUICK)
+    async with await open_source(stores, connections=connections) as source:
+        for store in stores[:2]:
+            store.beating.clear()
+        for nth in (1, 2):
+            unresponsive = await event_of(source, StoreUnresponsive, nth)
+            assert "it said nothing for 0.2 s" in str(unresponsive.reason)
+        await event_of(source, QuorumLost)
+        for store in stores[:2]:
+            store.beating.set()
+        await event_of(source, RegistrationComplete, 2)
+        await source.publish(b"0", timeout=30)
+    await connections.close()
+
+
 async def test_lost_quorum_refuses_and_comes_back_by_itself(stores: Stores) -> None:
     async with await open_source(stores) as source:
         await source.publish(b"0")

@@ -239,14 +239,14 @@ class Client:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._channel = open_channel(address)
-        self.stub = StoreStub(self._channel)
+        self.channel = open_channel(address)
+        self.stub = StoreStub(self.channel)
 
     async def __aenter__(self) -> Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._channel.close()
+        await self.channel.close()
 
     async def call(self, method: str, request: Any) -> Any:
         try:
@@ -304,7 +304,7 @@ class Client:
         """incarnation: of the store; empty: the one that it has."""
         incarnation = incarnation or (await self.status()).incarnation
         call = frames_to(
-            self._channel, "/quorate.v1.Store/Append", store_v1.AppendResponse.FromString
+            self.channel, "/quorate.v1.Store/Append", store_v1.AppendResponse.FromString
         )
         stream = Stream(self.address, call)
         request = v1.AppendOpen(

@@ -20,6 +20,7 @@ from quorate.client.settings import (
     read_settings,
 )
 from quorate.protocol.errors import Closed, QuorateError
+from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
 from quorate.receiver.blocking import Receiver
 from quorate.receiver.events import Event as ReceiverEvent
 from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
@@ -45,12 +46,16 @@ def connect_blocking(
     *,
     previous_policies: Sequence[Stores] = (),
     timeout: float | None = OPEN_SECONDS,
+    heartbeat_interval: float = HEARTBEAT_SECONDS,
+    heartbeat_timeout: float = SILENCE_SECONDS,
 ) -> Client:
     """Return a client of these stores, for code without asyncio.
 
     Arguments and errors are those of quorate.client.connect. All calls may be made from any thread.
     """
-    return Client(read_settings(stores, previous_policies, timeout))
+    return Client(
+        read_settings(stores, previous_policies, timeout, heartbeat_interval, heartbeat_timeout)
+    )
 
 
 class Client:
@@ -62,7 +67,7 @@ class Client:
     def __init__(self, settings: Settings) -> None:
         """Remember the stores. Applications use `connect_blocking`."""
         self._settings = settings
-        self._connections = Connections()
+        self._connections = Connections(settings.heartbeat)
         self._open: dict[object, Source | Receiver] = {}
         self._lock = threading.Lock()
         self._closed = False

@@ -19,6 +19,7 @@ from quorate.client.settings import (
     read_settings,
 )
 from quorate.protocol.errors import Closed
+from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
 from quorate.receiver.events import Event as ReceiverEvent
 from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
 from quorate.receiver.receiver import Receiver
@@ -40,6 +41,8 @@ def connect(
     *,
     previous_policies: Sequence[Stores] = (),
     timeout: float | None = OPEN_SECONDS,
+    heartbeat_interval: float = HEARTBEAT_SECONDS,
+    heartbeat_timeout: float = SILENCE_SECONDS,
 ) -> Client:
     """Return a client of these stores.
 
@@ -51,13 +54,18 @@ def connect(
       under another policy.
     - timeout: seconds for which opening a source or a receiver waits, unless its call says
       otherwise; None: as long as it takes.
+    - heartbeat_interval: seconds between two heartbeats on each connection.
+    - heartbeat_timeout: seconds of silence after which the client takes a store or a source for
+      hung, and a store or a source this client. Events report it.
 
     The call does not speak with the stores: the first source or receiver that opens does. Use the
     client on one event loop.
 
     Raises InvalidArgument, or ConfigurationInvalid with every problem of a file.
     """
-    return Client(read_settings(stores, previous_policies, timeout))
+    return Client(
+        read_settings(stores, previous_policies, timeout, heartbeat_interval, heartbeat_timeout)
+    )
 
 
 class Client:
@@ -69,7 +77,7 @@ class Client:
     def __init__(self, settings: Settings) -> None:
         """Remember the stores. Applications use `connect`."""
         self._settings = settings
-        self._connections = Connections()
+        self._connections = Connections(settings.heartbeat)
         self._opening: set[asyncio.Task[Any]] = set()
         self._open: dict[object, Source | Receiver] = {}
         self._closed = False

@@ -12,6 +12,7 @@ from math import inf
 from pathlib import Path
 
 from quorate.protocol.errors import ConfigurationInvalid
+from quorate.protocol.heartbeat import Heartbeat
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.timeouts import check_timeout
@@ -29,10 +30,16 @@ class Settings:
     """The layouts of earlier configurations."""
     timeout: float
     """Seconds for which opening waits, unless the call says otherwise; inf: as long as it takes."""
+    heartbeat: Heartbeat
+    """The pace of the heartbeats with stores, sources and receivers."""
 
 
 def read_settings(
-    stores: Stores, previous_policies: Sequence[Stores], timeout: float | None
+    stores: Stores,
+    previous_policies: Sequence[Stores],
+    timeout: float | None,
+    heartbeat_interval: float,
+    heartbeat_timeout: float,
 ) -> Settings:
     """Return the settings of a client.
 
@@ -40,7 +47,9 @@ def read_settings(
     """
     check_timeout(timeout)
     previous = tuple(read_layout(earlier) for earlier in previous_policies)
-    return Settings(read_layout(stores), previous, inf if timeout is None else timeout)
+    heartbeat = Heartbeat(interval=heartbeat_interval, timeout=heartbeat_timeout)
+    patience = inf if timeout is None else timeout
+    return Settings(read_layout(stores), previous, patience, heartbeat)
 
 
 def read_layout(stores: Stores) -> Layout:

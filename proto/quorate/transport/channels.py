@@ -13,11 +13,12 @@ import grpc.aio
 
 from quorate.protocol.limits import FRAME_BYTES_MAX
 
-KEEPALIVE_SECONDS = 1.0
-"""Time between two keepalives of an idle stream."""
+UNANSWERED_SECONDS_MAX = 10.0
+"""The time, in seconds, in which a store answers a call, or acknowledges messages.
 
-SILENCE_SECONDS_MAX = 10.0
-"""Silence after which a stream counts as dead: ten keepalives lost."""
+A store whose disk hangs exceeds it, and beats all the same. Heartbeats find the stores that hang as
+a whole (quorate.transport.heartbeat).
+"""
 
 _REQUEST_BYTES_MAX = FRAME_BYTES_MAX + 4096
 _RESPONSE_BYTES_MAX = _REQUEST_BYTES_MAX + 4096

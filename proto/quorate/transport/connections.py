@@ -11,9 +11,16 @@ from typing import Any, Self
 
 import grpc.aio
 
+from quorate.protocol.errors import Unreachable
+from quorate.protocol.heartbeat import Heartbeat
 from quorate.transport.channels import open_channel
+from quorate.transport.heartbeat import Beating
+from quorate.v1.peer_pb2_grpc import PeerStub
 from quorate.v1.source_pb2_grpc import SourceStub
 from quorate.v1.store_pb2_grpc import StoreStub
+
+Told = Callable[[Unreachable | None], None]
+"""Gets the error of a peer that has become silent, and None once it is heard again."""
 
 
 class Connection:
@@ -23,11 +30,11 @@ class Connection:
     last user has given the connection back.
     """
 
-    def __init__(self, shared: _Shared) -> None:
+    def __init__(self, shared: _Shared, told: Told | None) -> None:
         """Add a user. Callers use `Connections.connect`."""
         self._shared = shared
         self._is_released = False
-        shared.users += 1
+        shared.users[self] = told
 
     def __enter__(self) -> Self:
         return self
@@ -50,27 +57,35 @@ class Connection:
         """The stub for the next call to a source."""
         return self._shared.source
 
+    def heard(self) -> None:
+        """Note that the peer said something, whatever it was: that is as good as a heartbeat."""
+        self._shared.beating.heard()
+
     def release(self) -> None:
         """Give the connection back. This user makes no further calls; its calls have ended."""
         if not self._is_released:
             self._is_released = True
-            self._shared.released()
+            self._shared.released(self)
 
 
 class Connections:
     """The connections of one client, all used on one event loop."""
 
-    def __init__(self) -> None:
-        """Begin without connections."""
+    def __init__(self, heartbeat: Heartbeat | None = None) -> None:
+        """Begin without connections. heartbeat: the pace of heartbeats; None: the usual one."""
+        self._heartbeat = heartbeat or Heartbeat()
         self._by_address: dict[str, _Shared] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    def connect(self, address: str) -> Connection:
-        """Return the connection to host:port. The caller releases it."""
+    def connect(self, address: str, told: Told | None = None) -> Connection:
+        """Return the connection to host:port. The caller releases it.
+
+        told: hears of a peer that is silent, until the connection is released.
+        """
         shared = self._by_address.get(address)
         if shared is None:
-            shared = self._by_address[address] = _Shared(address, self._unused)
-        return Connection(shared)
+            shared = self._by_address[address] = _Shared(address, self._heartbeat, self._unused)
+        return Connection(shared, told)
 
     async def close(self) -> None:
         """Close every connection. Calls that are under way are cancelled."""
@@ -82,24 +97,38 @@ class Connections:
     def _unused(self, shared: _Shared) -> None:
         if self._by_address.get(shared.address) is shared:
             del self._by_address[shared.address]
-            closing = asyncio.get_running_loop().create_task(shared.channel.close())
+            closing = asyncio.get_running_loop().create_task(shared.close())
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
 
 class _Shared:
-    """The one channel to an address, and the number of its users."""
+    """The one channel to an address, and its users."""
 
-    def __init__(self, address: str, unused: Callable[[_Shared], None]) -> None:
+    def __init__(
+        self, address: str, heartbeat: Heartbeat, unused: Callable[[_Shared], None]
+    ) -> None:
         """Begin without users. unused: is called when the last user has left."""
         self.address = address
-        self.users = 0
+        self.users: dict[Connection, Told | None] = {}
         self.channel = open_channel(address)
         self.store: Any = StoreStub(self.channel)
         self.source: Any = SourceStub(self.channel)
+        self.beating = Beating(address, PeerStub(self.channel), heartbeat, self._tell)
+        self._beats = asyncio.get_running_loop().create_task(self.beating.run())
         self._unused = unused
 
-    def released(self) -> None:
-        self.users -= 1
-        if self.users == 0:
+    def released(self, user: Connection) -> None:
+        del self.users[user]
+        if not self.users:
             self._unused(self)
+
+    async def close(self) -> None:
+        self._beats.cancel()
+        await asyncio.gather(self._beats, return_exceptions=True)
+        await self.channel.close()
+
+    def _tell(self, silence: Unreachable | None) -> None:
+        for told in list(self.users.values()):
+            if told is not None:
+                told(silence)

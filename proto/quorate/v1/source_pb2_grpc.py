@@ -58,7 +58,7 @@ class SourceServicer(object):
     """
 
     def Attach(self, request, context):
-        """The live stream: Attached, then batches as they are sent, with keepalives between them.
+        """The live stream: Attached, then batches as they are sent, and keepalives.
         After a jump in the sequence numbers the receiver fetches the missing range from the stores.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -36,11 +36,22 @@ class StoreRegistered:
 
 @dataclass(frozen=True, slots=True)
 class StoreUnresponsive:
-    """A store did not answer the registration of this receiver. The receiver tries it again."""
+    """A store did not answer the registration of this receiver, or has become silent.
+
+    The receiver tries it again.
+    """
 
     source: SourceName
     store: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReturned:
+    """A store that had become silent is heard again."""
+
+    source: SourceName
+    store: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +266,7 @@ class ProxyGone:
 Event = (
     StoreRegistered
     | StoreUnresponsive
+    | StoreReturned
     | StoreRefused
     | RegistrationWaiting
     | WaitingForIdentity

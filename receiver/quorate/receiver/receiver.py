@@ -25,6 +25,7 @@ from quorate.protocol.errors import (
     NoQuorum,
     QuorateError,
     UnknownTopic,
+    Unreachable,
     joined,
 )
 from quorate.protocol.identity import (
@@ -186,7 +187,7 @@ class Receiver:
         self._options = options
         self._reg_ids = {store.address: store.reg_id or reg_id or 0 for store in stores}
         self._names = {store.address: store.name for store in stores}
-        self._peers = Peers(connections)
+        self._peers = Peers(connections, self._peer_told)
         self._directory = Directory()
         self._subscription = Subscription()
         self._subscribed = asyncio.Event()
@@ -196,7 +197,7 @@ class Receiver:
         self._sessions: dict[SourceName, Session] = {}
         self._request = request
         self._watchers = [self._watcher(store.address) for store in stores]
-        self._found: dict[str, asyncio.Task[None]] = {}
+        self._found: dict[str, tuple[Watcher, asyncio.Task[None]]] = {}
         """The watchers of stores that the application did not name, but that belong to a source."""
         self._acknowledger = Acknowledger(
             self._peers,
@@ -516,6 +517,15 @@ class Receiver:
             elif each.epoch > 0 and each.stores:
                 self._tasks.create_task(self._follow(self._new_session(each)))
 
+    def _peer_told(self, address: str, silence: Unreachable | None) -> None:
+        """Note that a store or a source is silent; None: it is heard again."""
+        for session in self._sessions.values():
+            session.peer_told(address, silence)
+        if silence is not None:
+            for watcher in (*self._watchers, *(watcher for watcher, _ in self._found.values())):
+                if watcher.address == address:
+                    watcher.silent(silence)
+
     def _new_session(self, record: SourceRecord) -> Session:
         session = self._sessions[record.source] = Session(
             record,
@@ -554,10 +564,11 @@ class Receiver:
             address for session in self._sessions.values() for _, address in session.record.stores
         } - named
         for address in self._found.keys() - wanted:
-            self._found.pop(address).cancel()
+            self._found.pop(address)[1].cancel()
             self._heard(address, None)
         for address in wanted - self._found.keys():
-            self._found[address] = self._tasks.create_task(self._watcher(address).run())
+            watcher = self._watcher(address)
+            self._found[address] = watcher, self._tasks.create_task(watcher.run())
 
     async def _follow(self, session: Session) -> None:
         async with asyncio.TaskGroup() as tasks:

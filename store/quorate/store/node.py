@@ -62,6 +62,7 @@ from quorate.store.tasks.proxy import Proxying
 from quorate.store.tasks.readmission import Vouching
 from quorate.store.tasks.retention import Releasing
 from quorate.transport.channels import new_server
+from quorate.transport.heartbeat import Listening
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import add_StoreServicer_to_server
@@ -342,11 +343,13 @@ class StoreNode:
         )
 
         assert self._directory is not None
+        listening = Listening()
         reports = Reports(facts, engine, peers, self._directory, releasing, upkeep)
         self._service = Service(
-            engine, keeper, self._executor, self._greeting, self.address, reports, upkeep
+            engine, keeper, self._executor, self._greeting, self.address, reports, upkeep, listening
         )
         add_StoreServicer_to_server(self._service, self._server)
+        self._server.add_generic_rpc_handlers((listening.handler(),))
         await self._server.start()
         return upkeep
 

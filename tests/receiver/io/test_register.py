@@ -45,7 +45,7 @@ class Registering:
 
 @pytest.fixture
 async def registering() -> AsyncIterator[Registering]:
-    group, peers = Group(), Peers()
+    group, peers = Group(), Peers(None, lambda *_: None)
     await group.start()
     await group.announce()
     yield Registering(group, peers)

@@ -41,7 +41,6 @@ OTHER = SourceName("orders", 99)
 ONE = Lineage((Term(1, 0),))
 TWO = ONE.extended(4, 2)
 THREE = TWO.extended(4, 3)
-SILENCE_SECONDS = 10.0
 BROKEN = Unreachable(HERE, "the connection broke")
 
 
@@ -52,7 +51,7 @@ class Followed:
         room = Room(live_bytes_max=1 << 30, fetched_bytes_max=1 << 30)
         self.stream = Stream(ONE, 5, known_upto=4, stable_upto=4, room=room)
         self.plan = FetchPlan(self.stream, "abc")
-        self.core = Following(RECORD, self.stream, self.plan, SILENCE_SECONDS)
+        self.core = Following(RECORD, self.stream, self.plan)
         assert self.core.attach() == HERE
 
     def told(self) -> list[Event]:
@@ -255,7 +254,7 @@ def test_a_batch_says_which_epoch_the_live_stream_is_in(followed: Followed) -> N
     followed.core.take(batch(2, 5))
     followed.keepalive(5)
     assert followed.stream.stable_upto == 5
-    assert followed.core.why_leave(0.0) is None
+    assert followed.core.why_leave() is None
 
 
 def test_nothing_is_stable_by_what_another_attachment_said(followed: Followed) -> None:
@@ -297,15 +296,15 @@ def test_a_goodbye_says_nothing_of_another_lineage(followed: Followed) -> None:
 
 
 def test_a_live_stream_that_is_as_it_should_be_is_not_left(followed: Followed) -> None:
-    assert followed.core.why_leave(0.0) is None
+    assert followed.core.why_leave() is None
     followed.attached()
-    assert followed.core.why_leave(0.0) is None
+    assert followed.core.why_leave() is None
 
 
 def test_a_source_that_was_fenced_is_left(followed: Followed) -> None:
     followed.attached()
     followed.stream.heard_of_epoch(2)
-    why = followed.core.why_leave(0.0)
+    why = followed.core.why_leave()
     assert str(why) == str(Unreachable(HERE, "it is in epoch 1, and 2 was begun elsewhere"))
 
 
@@ -313,43 +312,32 @@ def test_a_source_that_begins_a_newer_epoch_is_not_left(followed: Followed) -> N
     followed.attached()
     followed.core.take(says(2))
     followed.stream.heard_of_epoch(2)
-    assert followed.core.why_leave(0.0) is None
+    assert followed.core.why_leave() is None
 
 
 def test_a_source_that_was_not_attached_to_yet_is_waited_for(followed: Followed) -> None:
     followed.stream.heard_of_epoch(2)
-    assert followed.core.why_leave(0.0) is None
+    assert followed.core.why_leave() is None
 
 
 def test_a_source_that_moved_is_left(followed: Followed) -> None:
     followed.core.source_is(replace(RECORD, address=THERE, version=2))
-    why = followed.core.why_leave(0.0)
+    why = followed.core.why_leave()
     assert str(why) == str(Unreachable(HERE, f"the source moved to {THERE}"))
     followed.ended()
     assert followed.core.attach() == THERE
-    assert followed.core.why_leave(0.0) is None
+    assert followed.core.why_leave() is None
 
 
-def test_silence_is_left(followed: Followed) -> None:
-    followed.core.waits(1.0)
-    assert followed.core.why_leave(1.0 + SILENCE_SECONDS) is None
-    why = followed.core.why_leave(1.5 + SILENCE_SECONDS)
-    assert str(why) == str(Unreachable(HERE, "it said nothing for 10 s"))
-
-
-def test_who_does_not_wait_hears_no_silence(followed: Followed) -> None:
-    """As the application takes nothing, or the lineage is not known yet."""
-    followed.core.waits(1.0)
-    followed.attached()
-    assert followed.core.why_leave(100.0) is None
-    followed.core.waits(100.0)
-    assert followed.core.why_leave(100.0) is None
+def test_a_source_that_is_silent_is_left(followed: Followed) -> None:
+    silence = Unreachable(HERE, "it said nothing for 5 s")
+    followed.core.silent(THERE, silence)
+    assert followed.core.why_leave() is None
+    followed.core.silent(HERE, silence)
+    assert followed.core.why_leave() is silence
     followed.ended()
     followed.core.attach()
-    assert followed.core.why_leave(200.0) is None
-
-
-# When it is attached to again.
+    assert followed.core.why_leave() is None, "the next attachment may be heard"
 
 
 def test_the_end_is_told_as_what_it_is(followed: Followed) -> None:

@@ -95,7 +95,7 @@ async def test_a_receiver_gets_what_is_sent_from_then_on(stores: Stores) -> None
 async def test_live_does_not_wait_for_stable_and_stable_is_told_at_once(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seams.SOURCE_ENGINE_KEEPALIVE_SECONDS.replace(monkeypatch, 1e6)
+    seams.SOURCE_ENGINE_STABLE_NEWS_SECONDS.replace(monkeypatch, 1e6)
     for store in stores:
         store.acknowledging.clear()
     async with await open_source(stores) as source, Client(source) as client:
@@ -114,11 +114,14 @@ async def test_live_does_not_wait_for_stable_and_stable_is_told_at_once(
                 pass
 
 
-async def test_a_quiet_stream_has_keepalives(stores: Stores) -> None:
+async def test_a_quiet_stream_says_how_far_it_is_stable(stores: Stores) -> None:
     async with await open_source(stores) as source, Client(source) as client:
         call = client.attach()
         await call.read()
-        assert (await call.read()).WhichOneof("kind") == "keepalive"
+        await source.publish(b"0")
+        assert (await call.read()).WhichOneof("kind") == "batch"
+        keepalive = await call.read()
+        assert (keepalive.WhichOneof("kind"), keepalive.stable_upto) == ("keepalive", 0)
 
 
 async def test_a_receiver_that_is_too_slow_sees_a_jump_and_slows_nobody(stores: Stores) -> None:
@@ -195,11 +198,12 @@ async def test_a_clean_end_says_goodbye(stores: Stores) -> None:
 
 
 async def test_nothing_follows_a_goodbye(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    seams.SOURCE_ENGINE_KEEPALIVE_SECONDS.replace(monkeypatch, 0.0)
+    seams.SOURCE_ENGINE_STABLE_NEWS_SECONDS.replace(monkeypatch, 0.0)
     source = await open_source(stores)
     async with Client(source) as client:
         call = client.attach()
         await call.read()
+        await source.publish(b"0")
         # It holds up the end, so that keepalives become due on the way.
         stores[2].reading.clear()
         closing = asyncio.create_task(source.close())
@@ -207,7 +211,7 @@ async def test_nothing_follows_a_goodbye(stores: Stores, monkeypatch: pytest.Mon
         while isinstance(frame := await call.read(), m.Frame):
             kinds.append(frame.WhichOneof("kind"))
         await closing
-        assert set(kinds[:-1]) == {"keepalive"}
+        assert set(kinds[:-1]) == {"batch", "keepalive"}
         assert kinds[-1] == "goodbye"
 
 

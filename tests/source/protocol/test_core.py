@@ -457,17 +457,19 @@ def test_a_store_that_acknowledges_nothing_is_noticed() -> None:
     assert core.streams.silent(100.0, 10.0) == []
 
 
-def test_quiet_streams_say_that_the_source_lives_and_what_is_stable() -> None:
+def test_quiet_streams_say_once_what_is_stable() -> None:
     core = registered()
     send(core, b"x")
     frames(core, "a")
     core.acknowledged("b", 0, 0.0)
     core.acknowledged("c", 0, 0.0)
     assert frames(core, "a") == []
-    core.streams.keepalives_due()
+    core.streams.keepalives_due(core.stable_upto)
     (frame,) = frames(core, "a")
     assert frame.WhichOneof("kind") == "keepalive"
     assert frame.stable_upto == 0
+    core.streams.keepalives_due(core.stable_upto)
+    assert frames(core, "a") == [], "it knows"
 
 
 def test_what_changes_while_a_stream_is_being_opened_is_told() -> None:

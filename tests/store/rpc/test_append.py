@@ -16,6 +16,7 @@ from quorate.protocol.errors import ContentConflict
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.store.rpc.append import AppendCall
 from quorate.store.rules.receivers import waited_for
+from quorate.transport.heartbeat import Listening
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -29,7 +30,7 @@ class Source:
         self._sent: asyncio.Queue[Any] = asyncio.Queue()
         self._told: asyncio.Queue[store_v1.AppendResponse] = asyncio.Queue()
         context: Any = self
-        self.call = AppendCall(store.engine, context, "s1:1")
+        self.call = AppendCall(store.engine, context, "s1:1", Listening())
         self.serving = asyncio.create_task(self.call.run())
 
     def send(self, frame: v1.Frame) -> None:
@@ -43,6 +44,9 @@ class Source:
         return await self._told.get()
 
     # What the call does.
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:1"
 
     async def read(self) -> Any:
         return await self._sent.get()

@@ -60,6 +60,8 @@ from quorate.store.storage.reader import StoredBatch
 from quorate.transport.failures import error_from_call, failure_from_wire
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.peer_pb2 import BeatRequest
+from quorate.v1.peer_pb2_grpc import PeerStub
 
 
 @pytest.fixture
@@ -577,10 +579,14 @@ async def test_watch_with_a_bad_pattern(client: Client) -> None:
         await call.read()
 
 
-async def test_a_silent_stream_is_ended(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    seams.STORE_APPEND_SILENCE_SECONDS_MAX.replace(monkeypatch, 0.1)
-    stream = await client.stream()
-    assert isinstance(await stream.ended(), Closed)
+async def test_the_streams_of_a_silent_client_are_ended(client: Client) -> None:
+    streams = [await client.stream(source=source) for source in (ORDERS, TRADES)]
+    beat = BeatRequest(interval_seconds=0.05, timeout_seconds=0.1)
+    await PeerStub(client.channel).Beat(beat)
+    for stream in streams:
+        error = await stream.ended()
+        assert isinstance(error, Closed)
+        assert "it said nothing for 0.1 s" in str(error)
 
 
 async def test_a_source_that_never_reads_is_served_all_the_same(client: Client) -> None:

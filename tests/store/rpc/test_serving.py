@@ -69,7 +69,7 @@ def service() -> Service:
     keeper: Any = Mock()
     executor: Any = Mock()
     status: Any = Mock()
-    return Service(engine, keeper, executor, Mock(), "s1:1", status, upkeep)
+    return Service(engine, keeper, executor, Mock(), "s1:1", status, upkeep, Mock())
 
 
 def called(of: Service, method: str, context: Context) -> Awaitable[object]:

@@ -91,19 +91,17 @@ class _LiveStream:
                 self._confirming.cancel()
 
     async def _read(self) -> Any:
-        # No timer for each frame: the watchdog checks the time now and then.
-        self._following.waits(asyncio.get_running_loop().time())
         frame = await self._call.read()
         if frame is grpc.aio.EOF:
             raise Unreachable(self._address, "it ended the live stream")
+        self._session.peers.heard(self._address)
         return frame
 
     async def _watch(self) -> None:
         """Leave the attachment when it is silent, or when the source is elsewhere."""
-        loop = asyncio.get_running_loop()
         while self._left_because is None:
             await pause(self._session.directory_changed, 1.0)
-            self._left_because = self._following.why_leave(loop.time())
+            self._left_because = self._following.why_leave()
         self._call.cancel()
 
     async def _take(self, frame: Any) -> None:

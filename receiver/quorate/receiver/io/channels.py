@@ -5,8 +5,11 @@ What the calls say is not known here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from quorate.protocol.errors import Unreachable
 from quorate.transport.connections import Connection, Connections
 
 CALL_SECONDS = 3.0
@@ -16,8 +19,18 @@ CALL_SECONDS = 3.0
 class Peers:
     """The stores and sources with which a receiver speaks."""
 
-    def __init__(self, connections: Connections | None = None) -> None:
-        """connections: those of the client; None: the receiver has its own."""
+    def __init__(
+        self,
+        connections: Connections | None,
+        told: Callable[[str, Unreachable | None], None],
+    ) -> None:
+        """Begin without connections.
+
+        - connections: those of the client; None: the receiver has its own.
+        - told: gets the address of a peer that has become silent, with the error, and again, with
+          None, once it is heard.
+        """
+        self._told = told
         self._connections = connections or Connections()
         self._are_own = connections is None
         self._by_address: dict[str, Connection] = {}
@@ -30,6 +43,10 @@ class Peers:
         """Return the stub of the source at this address."""
         return self._at(address).source
 
+    def heard(self, address: str) -> None:
+        """Note that the peer at this address said something."""
+        self._at(address).heard()
+
     async def close(self) -> None:
         """Give all connections back. Close them if they are the receiver's own."""
         connected, self._by_address = self._by_address, {}
@@ -41,5 +58,7 @@ class Peers:
     def _at(self, address: str) -> Connection:
         connection = self._by_address.get(address)
         if connection is None:
-            connection = self._by_address[address] = self._connections.connect(address)
+            connection = self._by_address[address] = self._connections.connect(
+                address, partial(self._told, address)
+            )
         return connection

@@ -65,7 +65,7 @@ async def hear_stable(session: Session) -> None:
 
 
 async def _hear_stable_of(session: Session, request: Request) -> None:
-    call = _call(session, request)
+    call = _call(session, request, session.address_of(request.peer))
     try:
         while not call.is_over:
             for answer in await call.answers():
@@ -76,8 +76,7 @@ async def _hear_stable_of(session: Session, request: Request) -> None:
         call.close()
 
 
-def _call(session: Session, request: Request) -> FetchCall[answers.Answer]:
-    address = session.address_of(request.peer)
+def _call(session: Session, request: Request, address: str) -> FetchCall[answers.Answer]:
     peers = session.peers
     stub = peers.source(address) if request.peer == SOURCE else peers.store(address)
     wanted = Range(request.first, request.last)
@@ -85,11 +84,14 @@ def _call(session: Session, request: Request) -> FetchCall[answers.Answer]:
 
 
 async def _fetch(session: Session, request: Request) -> None:
-    call = _call(session, request)
+    address = session.address_of(request.peer)
+    call = _call(session, request, address)
     loop = asyncio.get_running_loop()
     try:
         while await session.room_for(request):
-            for answer in await call.answers():
+            came = await call.answers()
+            session.peers.heard(address)
+            for answer in came:
                 now = loop.time()
                 withdrawn = take_answer(session.plan, session.source, request, answer, now)
                 if isinstance(answer, Piece | Corrupt):

@@ -46,7 +46,6 @@ from quorate.receiver.protocol.stream import (
 )
 from quorate.receiver.protocol.subscription import Subscription
 from quorate.receiver.start import Start, StartKind
-from quorate.transport.channels import SILENCE_SECONDS_MAX
 from quorate.transport.event_log import EventLog
 
 log = logging.getLogger("quorate.receiver")
@@ -162,7 +161,7 @@ class Session:
         self.plan = FetchPlan(self.stream, names, delays)
         self.plan.source_live = self.record.live
         self.plan.proxy = self.record.proxy
-        self.following = Following(self.record, self.stream, self.plan, SILENCE_SECONDS_MAX, delays)
+        self.following = Following(self.record, self.stream, self.plan, delays)
         self.acknowledgements = Acknowledgements(start.first)
         if start.says_start:
             # Without this, a next instance that comes before any message would start elsewhere. Or
@@ -217,6 +216,22 @@ class Session:
             self.plan.source_changed()
             self._staff()
         self.wake()
+
+    def peer_told(self, address: str, silence: Unreachable | None) -> None:
+        """Note that the peer at this address is silent; None: it is heard again."""
+        if not self.registered.is_set():
+            return
+        if silence is not None:
+            self.following.silent(address, silence)
+            self.directory_changed.set()
+        for store, at in self.record.stores:
+            if at != address:
+                continue
+            if silence is None:
+                self.events.add(event.StoreReturned(self.source, store))
+            else:
+                log.warning("%s: store %s is silent: %s", self.source, store, silence)
+                self.events.add(event.StoreUnresponsive(self.source, store, str(silence)))
 
     async def learn_lineage(self, epoch: int) -> None:
         """Wait until the lineage of this epoch is known."""

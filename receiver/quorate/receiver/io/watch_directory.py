@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import grpc.aio
 
@@ -60,6 +61,8 @@ class Watcher:
         """Set once the store has sent every entry that it had at the time of the call."""
         self.error: QuorateError | None = None
         """The reason why the store cannot be heard; None: it can."""
+        self._call: Any = None
+        self._silence: Unreachable | None = None
         self.tried = asyncio.Event()
         """Set once the first attempt has succeeded or failed."""
 
@@ -67,6 +70,7 @@ class Watcher:
         """Reconnect for ever. A store that cannot be of use is tried rarely."""
         failures = 0
         while True:
+            self._silence = None
             try:
                 with errors_of(self.address):
                     await self._listen()
@@ -85,8 +89,26 @@ class Watcher:
             delays = self._delays if error.retryable else self._delays.upto(HOPELESS_SECONDS)
             await asyncio.sleep(delay(delays, failures))
 
+    def silent(self, silence: Unreachable) -> None:
+        """Note that the store is silent: nothing that it said counts any more."""
+        self._silence = silence
+        if self._call is not None:
+            self._call.cancel()
+
     async def _listen(self) -> None:
-        call = self._peers.store(self.address).Watch(self._request)
+        self._call = self._peers.store(self.address).Watch(self._request)
+        try:
+            await self._read(self._call)
+        except asyncio.CancelledError:
+            # To its reader, a cancelled call looks like its own cancellation.
+            task = asyncio.current_task()
+            if self._silence is None or (task is not None and task.cancelling()):
+                raise
+            raise self._silence from None
+        finally:
+            self._call = None
+
+    async def _read(self, call: Any) -> None:
         while (response := await call.read()) is not grpc.aio.EOF:
             if response.WhichOneof("kind") == "entry":
                 entry = response.entry

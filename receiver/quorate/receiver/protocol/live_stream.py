@@ -72,14 +72,9 @@ class Following:
         record: SourceRecord,
         stream: Stream,
         plan: FetchPlan,
-        silence_seconds: float,
         delays: Delays = RECONNECT,
     ) -> None:
-        """Begin detached.
-
-        - silence_seconds: a live stream that is silent for longer is left.
-        - delays: between attempts to attach.
-        """
+        """Begin detached. delays: between attempts to attach."""
         self.events: list[Event] = []
         """The events for the shell, which takes them away."""
         self._source = record.source
@@ -88,13 +83,13 @@ class Following:
         """The source's entry at the beginning of the attachment."""
         self._stream = stream
         self._plan = plan
-        self._silence_seconds = silence_seconds
         self._delays = delays
         self._failures = 0
         self._epoch = 0
         """The newest epoch that this live stream has named; 0: none yet."""
         self._where = ""
-        self._waits_since: float | None = None
+        self._silence: QuorateError | None = None
+        """Why the source at the address of this attachment is taken for hung."""
 
     def source_is(self, record: SourceRecord) -> None:
         """Take a new entry of the source."""
@@ -103,13 +98,14 @@ class Following:
     def attach(self) -> str:
         """Begin an attachment. Return the address to attach to."""
         self._attached_by = self._record
-        self._epoch, self._waits_since = 0, None
+        self._epoch, self._silence = 0, None
         self._where = f"from {self._address}"
         return self._address
 
-    def waits(self, now: float) -> None:
-        """Note that the next frame is awaited from now on."""
-        self._waits_since = now
+    def silent(self, address: str, silence: QuorateError) -> None:
+        """Note that the process at this address has become silent."""
+        if address == self._address:
+            self._silence = silence
 
     def take(self, frame: v1.Frame) -> int | None:
         """Take a frame. Raise why no further frame of this attachment is of use.
@@ -117,7 +113,6 @@ class Following:
         Return the epoch whose lineage must be known first, if any. Then the frame is to be given
         once more.
         """
-        self._waits_since = None
         match frame.WhichOneof("kind"):
             case "batch":
                 # Each access to the field makes a copy.
@@ -135,18 +130,16 @@ class Following:
         self._stream.stable(frame.stable_upto, self._epoch)
         return None
 
-    def why_leave(self, now: float) -> QuorateError | None:
+    def why_leave(self) -> QuorateError | None:
         """Return why this live stream is of no further use; None: it is."""
-        why, newest, since = "", self._stream.newest_epoch, self._waits_since
+        why, newest = "", self._stream.newest_epoch
         if self._record.address != self._address:
             why = f"the source moved to {self._record.address}"
         elif self._plan.attached and self._epoch < newest:
             # A source says so first when it begins another epoch. This one was fenced, and lives
             # on.
             why = f"it is in epoch {self._epoch}, and {newest} was begun elsewhere"
-        elif since is not None and now - since > self._silence_seconds:
-            why = f"it said nothing for {self._silence_seconds:.0f} s"
-        return Unreachable(self._address, why) if why else None
+        return Unreachable(self._address, why) if why else self._silence
 
     def ended(self, error: QuorateError) -> float | None:
         """End the attachment, which may never have begun.

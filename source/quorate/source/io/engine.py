@@ -30,13 +30,15 @@ from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.frames import Framed, batch_of
 from quorate.source.publish_store import PublishStore, Remembered
 from quorate.source.receipts import PendingReceipts, Receipt, durability_from_wire
-from quorate.transport.channels import KEEPALIVE_SECONDS, SILENCE_SECONDS_MAX
+from quorate.transport.channels import UNANSWERED_SECONDS_MAX
 from quorate.transport.connections import Connections
 from quorate.transport.event_log import EventLog
 from quorate.v1.store_pb2 import StoreReplaced
 
 _log = logging.getLogger("quorate.source")
 _TICK_SECONDS = 0.1
+_STABLE_NEWS_SECONDS = 1.0
+"""Seconds after which stores and receivers hear how far an idle stream is stable."""
 _GOODBYE_SECONDS = 1.0
 
 
@@ -396,21 +398,21 @@ class Engine:
             self._wake_sessions()
 
     async def _tick(self) -> None:
-        keepalive_at = self._loop.time()
+        stable_news_at = self._loop.time()
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             now = self._loop.time()
-            if now >= keepalive_at:
-                keepalive_at = now + KEEPALIVE_SECONDS
-                self.core.streams.keepalives_due()
+            if now >= stable_news_at:
+                stable_news_at = now + _STABLE_NEWS_SECONDS
+                self.core.streams.keepalives_due(self.core.stable_upto)
                 self.live.keepalives_due()
                 self._wake_sessions()
-            for store in self.core.streams.silent(now, SILENCE_SECONDS_MAX):
+            for store in self.core.streams.silent(now, UNANSWERED_SECONDS_MAX):
                 session = self._sessions[store]
                 session.end_stream(
                     Unreachable(
                         session.store.address,
-                        f"it acknowledged nothing for {SILENCE_SECONDS_MAX:g} s",
+                        f"it acknowledged nothing for {UNANSWERED_SECONDS_MAX:g} s",
                     )
                 )
             self.core.tick(now)

@@ -23,7 +23,7 @@ from quorate.source.protocol.resend_plan import (
     Kept,
     Load,
 )
-from quorate.transport.channels import SILENCE_SECONDS_MAX
+from quorate.transport.channels import UNANSWERED_SECONDS_MAX
 from quorate.transport.fetch import FetchCall, fetch
 from quorate.v1.messages_pb2 import LOOKUP_RELEASED, FetchEnd, Missing
 
@@ -50,7 +50,7 @@ async def fetch_kept(
             return NOTHING
         address = session.store.address
         try:
-            call = fetch(session.stub, address, source, wanted, SILENCE_SECONDS_MAX)
+            call = fetch(session.stub, address, source, wanted, UNANSWERED_SECONDS_MAX)
             return await collect(call, store, load.lineage, wanted.first, kept)
         except QuorateError as error:
             _log.warning("fetching kept messages of %s from %s: %s", source, store, error)

@@ -32,6 +32,7 @@ from quorate.source.protocol.frames import (
 from quorate.transport.channels import frame_stream_handler, new_server
 from quorate.transport.event_log import EventLog
 from quorate.transport.failures import abort, check_version
+from quorate.transport.heartbeat import Listening
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.source_pb2 import (
     DELIVERY_LEVEL_STABLE,
@@ -113,9 +114,11 @@ class LiveServer:
         self._options = options
         self._log = log
         self._receivers: set[_Receiver] = set()
+        self._listening = Listening()
         self._server = new_server()
         self._server.add_generic_rpc_handlers(
             (
+                self._listening.handler(),
                 grpc.method_handlers_generic_handler(
                     _SERVICE,
                     {
@@ -183,9 +186,11 @@ class LiveServer:
                     receiver.news.set()
 
     def keepalives_due(self) -> None:
+        """Tell every receiver how far the stream is stable, if that is news."""
         for receiver in self._receivers:
-            receiver.keepalive_due = True
-            receiver.news.set()
+            if receiver.told_stable_upto < self._core.stable_upto:
+                receiver.keepalive_due = True
+                receiver.news.set()
 
     # -- the service ------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ from quorate.source.protocol.registration import (
     Hold,
     OpenStream,
 )
-from quorate.transport.channels import SILENCE_SECONDS_MAX, frames_to
+from quorate.transport.channels import UNANSWERED_SECONDS_MAX, frames_to
 from quorate.transport.connections import Connections
 from quorate.transport.delays import delay
 from quorate.transport.failures import error_from_call, errors_of, failure_from_wire
@@ -83,7 +83,7 @@ class StoreSession:
         delays: Delays,
     ) -> None:
         self.store = store
-        self.connection = connections.connect(store.address)
+        self.connection = connections.connect(store.address, self._peer_told)
         self._owner = owner
         self._core = owner.core
         self._instance = instance
@@ -108,6 +108,11 @@ class StoreSession:
         """End the open stream, if there is one, and begin again."""
         if self._ending is not None and not self._ending.done():
             self._ending.set_result(error)
+
+    def _peer_told(self, silence: Unreachable | None) -> None:
+        """End the open stream of a store that is silent. The next one opens once it is heard."""
+        if silence is not None:
+            self.end_stream(silence)
 
     async def run(self) -> None:
         """Run until cancelled, or until the stream has said goodbye."""
@@ -171,7 +176,7 @@ class StoreSession:
 
     async def _call(self, method: Any, request: Any) -> Any:
         with errors_of(self.store.address):
-            return await method(request, timeout=SILENCE_SECONDS_MAX)
+            return await method(request, timeout=UNANSWERED_SECONDS_MAX)
 
     async def ask(self, epoch: int) -> Grant:
         """Ask for the store's promise of this epoch, and return it with all that the store
@@ -269,7 +274,7 @@ class StoreSession:
     async def _open(self, call: AppendCall, epoch: int) -> None:
         try:
             await call.write(self._core.open_frame(self.store.name))
-            async with asyncio.timeout(SILENCE_SECONDS_MAX):
+            async with asyncio.timeout(UNANSWERED_SECONDS_MAX):
                 response = await call.read()
         except TimeoutError:
             raise Unreachable(self.store.address, "no answer to the opened stream") from None
@@ -302,6 +307,7 @@ class StoreSession:
     async def _read(self, call: AppendCall) -> None:
         try:
             while isinstance(response := await call.read(), v1.AppendResponse):
+                self.connection.heard()
                 if not response.HasField("durable"):
                     self._other(response)
                     continue

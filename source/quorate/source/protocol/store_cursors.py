@@ -37,7 +37,7 @@ class StoreCursor:
     takes_data: bool = True
     """Whether the store keeps messages of the topic. If not, it is sent none."""
     told_stable_upto: int = NOTHING
-    """The stable number that a store without messages was sent last."""
+    """The stable number of the last keepalive."""
     fragment_at: int = 0
     """The offset of the next fragment of the large batch that is being sent."""
     taken_upto: int = 0
@@ -114,10 +114,11 @@ class Streams:
         for cursor in self.cursors.values():
             cursor.idle = False
 
-    def keepalives_due(self) -> None:
-        """Let every quiet stream send a keepalive, which says that the source lives."""
+    def keepalives_due(self, stable_upto: int) -> None:
+        """Let every quiet stream say how far the source's stream is stable, if that is news."""
         for cursor in self.cursors.values():
-            cursor.keepalive_due = True
+            if cursor.told_stable_upto < stable_upto:
+                cursor.keepalive_due = True
 
     def opened(self, store: str, next_sequence: int, durability: int, retention: Retention) -> bool:
         """Open a store's stream at next_sequence. Return whether the store takes messages."""
@@ -144,7 +145,7 @@ class Streams:
         """
         cursor = self.cursors[store]
         if not cursor.takes_data:
-            return self._state_frame(cursor, stable_upto)
+            return self._keepalive(cursor, stable_upto)
         if cursor.next_sequence < retention.first:
             # The store lacks messages that have left the retention; only stable messages leave it.
             first, last = cursor.next_sequence, retention.first - 1
@@ -166,11 +167,9 @@ class Streams:
             cursor.ordinal += 1
             cursor.next_sequence = item.last + 1
             return item.frame
-        if cursor.keepalive_due:
-            cursor.keepalive_due = False
-            return keepalive_frame(stable_upto)
-        cursor.idle = item is None
-        return None
+        keepalive = self._keepalive(cursor, stable_upto)
+        cursor.idle = keepalive is None and item is None
+        return keepalive
 
     @staticmethod
     def _next_fragment(cursor: StoreCursor, batch: LargeBatch, stable_upto: int) -> bytes:
@@ -190,11 +189,12 @@ class Streams:
             cursor.taken_upto = min(upto, cursor.fragment_at)
 
     @staticmethod
-    def _state_frame(cursor: StoreCursor, stable_upto: int) -> bytes | None:
-        """Return the next frame for a store without messages: a keepalive with the stable number.
+    def _keepalive(cursor: StoreCursor, stable_upto: int) -> bytes | None:
+        """Return the keepalive that is due, with the stable number; None: none is.
 
-        Receivers can acknowledge at the store up to that number. Such a store is never idle,
-        because it does not show how fast stores are.
+        It is the only frame for a store without messages. Receivers can acknowledge at that store
+        up to the stable number. Such a store is never idle, because it does not show how fast
+        stores are.
         """
         if not cursor.keepalive_due:
             return None

@@ -28,8 +28,8 @@ from quorate.store.rules.lifetimes import lifetimes_from_wire
 from quorate.store.rules.receivers import waited_for
 from quorate.store.rules.source_state import AppendStream
 from quorate.store.storage.interface import Write
-from quorate.transport.channels import SILENCE_SECONDS_MAX
 from quorate.transport.failures import check_version, failure_to_wire
+from quorate.transport.heartbeat import Client, Listening
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -75,7 +75,11 @@ class _Fragments:
 class AppendCall:
     """One call of Append, from its first frame to its end."""
 
-    def __init__(self, engine: Engine, context: Context, address: str) -> None:
+    def __init__(
+        self, engine: Engine, context: Context, address: str, listening: Listening
+    ) -> None:
+        """listening: to the source, whose stream ends when it is silent."""
+        self._listening = listening
         self._engine = engine
         self._streams = engine.core.streams
         self._context = context
@@ -91,7 +95,6 @@ class AppendCall:
         self._receivers_told: store_v1.WaitedFor | None = None
         self._last_word = False
         self._commit = 0
-        self._silent_checks = 0
 
     def end(self, error: QuorateError) -> None:
         """End the call with this error, after the batches that it has taken are acknowledged."""
@@ -118,11 +121,17 @@ class AppendCall:
         if frame is grpc.aio.EOF:
             return
         stream = await self._open(frame)
+        name = stream.state.name
+
+        def silenced(silence: str) -> None:
+            self.end(Closed(f"The stream of {name} ({silence})"))
+
         try:
-            await self._serve(stream)
+            with self._listening.to(self._context.peer(), silenced) as client:
+                await self._serve(stream, client)
         finally:
             self._engine.closed(stream)
-            _log.info("stream of %s, epoch %d, is over", stream.state.name, stream.epoch)
+            _log.info("stream of %s, epoch %d, is over", name, stream.epoch)
 
     async def _open(self, frame: v1.Frame) -> AppendStream:
         if frame.WhichOneof("kind") != "open":
@@ -169,11 +178,10 @@ class AppendCall:
         )
         return stream
 
-    async def _serve(self, stream: AppendStream) -> None:
-        reading = asyncio.create_task(self._read(stream))
-        watching = asyncio.create_task(self._watch_silence(stream))
+    async def _serve(self, stream: AppendStream, client: Client) -> None:
+        reading = asyncio.create_task(self._read(stream, client))
         sending = asyncio.create_task(self._send())
-        tasks = [reading, watching, sending]
+        tasks = [reading, sending]
         if self._receivers is not None:
             tasks.append(asyncio.create_task(self._watch_receivers(stream)))
         try:
@@ -194,7 +202,7 @@ class AppendCall:
             raise self._over.result()
         reading.result()
 
-    async def _read(self, stream: AppendStream) -> None:
+    async def _read(self, stream: AppendStream, client: Client) -> None:
         """Take frames until the source sends no more; drop them once the stream is over."""
         durability = self._engine.durability(stream.state.name.topic)
         while True:
@@ -203,7 +211,7 @@ class AppendCall:
                 return
             if self._over.done():
                 continue
-            self._silent_checks = 0
+            client.heard()
             try:
                 kind = frame.WhichOneof("kind")
                 if kind == "batch":
@@ -240,7 +248,6 @@ class AppendCall:
             self._commit = engine.submit(stream.state, writes, sync, self, upto)
         if engine.writer.full:
             await engine.writer.room()
-            self._silent_checks = 0
 
     async def _take_fragment(
         self, stream: AppendStream, frame: v1.Frame, durability: v1.Durability
@@ -310,13 +317,3 @@ class AppendCall:
                 await self._engine.writer.durable(self._engine.submitted(stream.state))
                 self._receivers = receivers
                 self._durable.set()
-
-    async def _watch_silence(self, stream: AppendStream) -> None:
-        """End the call if two checks in a row heard nothing. One may be a pause of this process."""
-        while self._silent_checks < 2:
-            await asyncio.sleep(SILENCE_SECONDS_MAX / 2)
-            if not self._engine.writer.full:
-                self._silent_checks += 1
-        self.end(
-            Closed(f"The stream of {stream.state.name}, silent for {SILENCE_SECONDS_MAX:.0f} s,")
-        )

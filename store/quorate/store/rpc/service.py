@@ -67,6 +67,7 @@ from quorate.store.storage.reader import (
 )
 from quorate.store.tasks.lifecycle import Keeper
 from quorate.transport.failures import abort, check_version, failure_to_wire
+from quorate.transport.heartbeat import Listening
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreServicer
@@ -109,7 +110,9 @@ class Service(StoreServicer):  # type: ignore[misc]
         address: str,
         reports: Reports,
         upkeep: Upkeep,
+        listening: Listening,
     ) -> None:
+        """listening: to the clients, by their heartbeats."""
         self._engine = engine
         self._keeper = keeper
         self._executor = executor
@@ -117,6 +120,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._greeting = greeting
         self._reports = reports
         self._upkeep = upkeep
+        self._listening = listening
         self._requests = Requests(engine, keeper, upkeep.losses)
         self._restoring = Restoring(engine, keeper, upkeep.repair.filler, upkeep.losses)
         self._checked = asyncio.Event()
@@ -215,7 +219,7 @@ class Service(StoreServicer):  # type: ignore[misc]
     async def Append(self, _: Any, context: Context) -> None:
         try:
             await self.serving()
-            await AppendCall(self._engine, context, self._address).run()
+            await AppendCall(self._engine, context, self._address, self._listening).run()
         except QuorateError as error:
             await self.refuse(context, error)
 
