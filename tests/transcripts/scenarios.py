@@ -176,8 +176,8 @@ def replaced_source_hears_of_it_late() -> Stage:
     taker = stage.source(take_over=True)
     stage.until(lambda: taker.core.complete)
     stage.settle()
-    stage.say("source1 gives whoever was promised an epoch time to win, and then registers anew.")
-    stage.until(lambda: source.core.error is not None)
+    stage.say("source1 has ended, and does not register anew. It reaches all stores again.")
+    assert source.core.error is not None
     free()
     stage.send(taker)
     stage.until(stage.stable(taker, 1))
@@ -185,18 +185,45 @@ def replaced_source_hears_of_it_late() -> Stage:
     return stage
 
 
-def promise_that_came_to_nothing() -> Stage:
-    """An instance that takes over dies after a first promise: the one that it fenced goes on."""
+def take_over_wins_before_it_has_begun() -> Stage:
+    """An instance that takes over wins, although it needs a long time between promise and begin."""
     stage = Stage()
     source = stage.source_as_ever()
     stage.send(source)
     stage.until(stage.stable(source, 0))
     stage.settle()
-    stage.say("An instance that reaches only store3 is told to take over, and dies.")
-    stage.cut("source2", "store1", "store2")
+    stage.say("Another instance reaches only store3 at first. It is told to take over.")
+    free = stage.cut("source2", "store1", "store2")
     taker = stage.source(take_over=True)
+    stage.until(lambda: source.core.error is not None)
+    stage.settle()
+    stage.say("source1 has ended, and does not register anew. Nothing keeps source2 out.")
+    free()
+    stage.until(lambda: taker.core.complete)
+    stage.send(taker)
+    stage.until(stage.stable(taker, 1))
+    stage.settle()
+    return stage
+
+
+def promise_that_came_to_nothing() -> Stage:
+    """An instance dies after a first promise: the source that it fenced goes on."""
+    stage = Stage()
+    source = stage.source_as_ever()
+    stage.send(source)
+    stage.until(stage.stable(source, 0))
+    stage.settle()
+    stage.say("store3 restarts. An instance reaches it before source1, and reaches no other.")
+    free = stage.cut("source1", "store3")
+    stage.crash("store3")
     stage.until(lambda: "store3" not in source.core.streams.open_stores())
-    taker.kill()
+    stage.start("store3")
+    stage.cut("source2", "store1", "store2")
+    opening = stage.source()
+    stage.until(lambda: "store3" in opening.core.registration.unused_promises())
+    opening.kill()
+    stage.say("The instance died. source1 reaches store3 again.")
+    free()
     stage.until(lambda: source.core.epoch == 3 and source.core.complete)
     stage.send(source)
     stage.until(stage.stable(source, 1))
@@ -267,6 +294,7 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
         epoch_begun_by_a_minority,
         two_sources_with_one_identity,
         replaced_source_hears_of_it_late,
+        take_over_wins_before_it_has_begun,
         promise_that_came_to_nothing,
         store_away_and_repaired,
         receiver_starts_where_it_wants,

@@ -31,6 +31,7 @@ CODES = {
     "RegIdInUse": 1,
     "TopicRefused": 77,
     "Fenced": 75,
+    "TakenOver": 75,
     "NotYetStable": 75,
     "NotKept": 1,
     "WaitsForItself": 2,

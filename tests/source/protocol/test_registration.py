@@ -20,6 +20,7 @@ from quorate.protocol.errors import (
     SourceActive,
     SourceDeleted,
     StorageFailed,
+    TakenOver,
     Unreachable,
 )
 from quorate.protocol.identity import SourceName
@@ -374,6 +375,39 @@ def test_fenced_by_a_blocking_set_is_the_end() -> None:
     made.failed("b", Fenced("x", 1, 2), 1.0)
     assert isinstance(made.error, Fenced)
     assert made.step("c") == Hold()
+
+
+def test_one_store_that_tells_of_a_take_over_ends_the_older_one() -> None:
+    made = streaming()
+    made.failed("c", TakenOver("x of c", 1, 4), 1.0)
+    assert isinstance(made.error, TakenOver)
+    assert (made.error.who, made.error.promised) == (str(NAME), 4)
+    assert made.overtake_epoch(100.0) is None
+    assert [made.step(store) for store in "abc"] == [Hold()] * 3
+
+
+def test_a_take_over_ends_the_older_one_while_that_one_registers_anew() -> None:
+    made = streaming()
+    made.start(1.0, 2)
+    # The late end of its own older stream says nothing.
+    made.failed("b", TakenOver("x", 1, 2), 1.1)
+    assert made.error is None
+    made.failed("c", TakenOver("x", 2, 2), 1.1)
+    assert isinstance(made.error, Fenced)
+
+
+def test_a_take_over_ends_one_that_has_decided_and_was_never_open() -> None:
+    made = registration()
+    promise_all(made, "abc")
+    decided(made)
+    made.failed("c", TakenOver("x", 1, 2), 0.1)
+    assert isinstance(made.error, Fenced)
+
+
+def test_one_that_opens_goes_on_after_a_take_over_that_came_to_nothing() -> None:
+    made = registration()
+    made.failed("a", TakenOver("x", 1, 4), 0.1)
+    assert made.step("b") == AskPromise(5)
 
 
 def test_a_promise_that_went_nowhere_is_overtaken() -> None:

@@ -24,6 +24,7 @@ from quorate.protocol.errors import (
     NotRegistered,
     RegIdInUse,
     SourceActive,
+    TakenOver,
     TopicRefused,
 )
 from quorate.protocol.identity import SourceName
@@ -95,9 +96,34 @@ def test_one_that_was_open_is_refused_where_another_has_begun_since(world: World
     world.promise(3, b"c", take_over=True)
 
 
+def test_one_that_was_open_is_refused_where_another_takes_over(world: World) -> None:
+    stream = world.stream()
+    world.promise(2, b"b", take_over=True)
+    with pytest.raises(TakenOver):
+        world.append(stream, batch(0, 9))
+    # It registers anew, also at a store that was restarted since.
+    for each in (world, world.restarted()):
+        with pytest.raises(TakenOver) as caught:
+            each.promise(3, b"a", take_over=True, decided_epoch=1)
+        assert caught.value.promised == 2
+    # The one that takes over may ask for more, and is told of no take-over by itself.
+    assert world.promise(3, b"b").registration.by_take_over
+    assert world.promise(4, b"b", decided_epoch=3).registration.by_take_over
+
+
+def test_one_that_was_open_and_takes_its_identity_back_takes_over_from_nobody(
+    world: World,
+) -> None:
+    world.stream()
+    world.core.sources[ORDERS].stream = None
+    world.promise(2, b"b")
+    assert not world.promise(3, b"a", take_over=True, decided_epoch=1).registration.by_take_over
+
+
 def test_one_that_was_open_goes_on_after_a_promise_that_came_to_nothing(world: World) -> None:
     world.stream()
-    world.promise(2, b"b", take_over=True)
+    world.core.sources[ORDERS].stream = None
+    world.promise(2, b"b")
     promised = world.promise(3, b"a", decided_epoch=1)
     assert promised.registration.promised_to == b"a"
 
@@ -181,7 +207,9 @@ def test_a_live_source_keeps_others_away(world: World) -> None:
 def test_taking_over_ends_the_live_stream_at_once(world: World) -> None:
     stream = world.stream()
     change = world.core.promise(ORDERS, 2, b"b", 0, True)
-    assert [(ending.stream, type(ending.error)) for ending in change.endings] == [(stream, Fenced)]
+    assert [(ending.stream, type(ending.error)) for ending in change.endings] == [
+        (stream, TakenOver)
+    ]
     assert not world.core.sources[ORDERS].live
     with pytest.raises(Fenced) as caught:
         world.append(stream, batch(0, 0))

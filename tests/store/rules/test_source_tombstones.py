@@ -680,8 +680,9 @@ def test_another_instance_is_refused_while_the_one_before_is_protected() -> None
 def test_its_own_signs_of_life_keep_nobody_out_who_was_fenced_by_one_that_came_to_nothing() -> None:
     world = World()
     world.stream()
+    world.core.sources[ORDERS].stream = None
+    world.promise(2, b"b")
     world.core.identities.lives.came(Who(ORDERS), Lifetimes(30, 0))
-    world.promise(2, b"b", take_over=True)
     with pytest.raises(SourceActive):
         world.promise(3, b"c")
     assert world.promise(3, b"a", decided_epoch=1).registration.promised_to == b"a"

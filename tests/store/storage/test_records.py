@@ -87,6 +87,7 @@ def test_a_registration_comes_back(
         information(),
         clean,
         ended_epoch=ended,
+        by_take_over=clean,
         fences=not clean,
         spent_receiver_epoch=spent,
     )

@@ -3,8 +3,8 @@
     QuorateError
     ├── peers          Unreachable, StoreStopping, NotAStore, VersionMismatch, BrokenAnswer
     ├── registration   NotRegistered, NoQuorum, InLimbo, SourceActive, ReceiverActive,
-    │                  RegIdInUse, Fenced, Deregistered, SourceDeleted, PolicyNotInForce,
-    │                  NeverStable, UnknownTopic, TopicRefused
+    │                  RegIdInUse, Fenced, TakenOver, Deregistered, SourceDeleted,
+    │                  PolicyNotInForce, NeverStable, UnknownTopic, TopicRefused
     ├── sending        NotYetStable, SendTimedOut, NotKept, PublishStoreInUse,
     │                  PublishStoreDamaged
     ├── stream         ContentConflict, OutOfOrder, MissingMessages, CorruptBatch,
@@ -57,6 +57,7 @@ from quorate.protocol.errors.registration import ReceiverActive as ReceiverActiv
 from quorate.protocol.errors.registration import RegIdInUse as RegIdInUse
 from quorate.protocol.errors.registration import SourceActive as SourceActive
 from quorate.protocol.errors.registration import SourceDeleted as SourceDeleted
+from quorate.protocol.errors.registration import TakenOver as TakenOver
 from quorate.protocol.errors.registration import TopicRefused as TopicRefused
 from quorate.protocol.errors.registration import UnknownTopic as UnknownTopic
 from quorate.protocol.errors.restore import BeingDeleted as BeingDeleted

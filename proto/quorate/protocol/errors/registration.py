@@ -208,12 +208,29 @@ class Fenced(QuorateError):
     exit_code = OUTCOME_UNKNOWN
 
     def describe(self) -> str:
+        return self._describe("registered")
+
+    def _describe(self, did: str) -> str:
         return (
-            f"{self.who} of epoch {self.epoch} is fenced: another instance registered the same "
+            f"{self.who} of epoch {self.epoch} is fenced: another instance {did} the same "
             f"identity with epoch {self.promised}. Only the newer instance can go on: close this "
             "one. Its last messages that are not stable, and its last acknowledgements, may or "
             "may not count."
         )
+
+
+@dataclass(eq=False)
+class TakenOver(Fenced):
+    """A request of an instance whose identity another instance was told to take over.
+
+    The older instance stays ended, and never registers anew.
+    """
+
+    outcome = Outcome.UNKNOWN
+    exit_code = OUTCOME_UNKNOWN
+
+    def describe(self) -> str:
+        return self._describe("took over")
 
 
 @dataclass(eq=False)

@@ -27,6 +27,7 @@ from quorate.protocol.errors import (
     RegIdInUse,
     SourceActive,
     SourceDeleted,
+    TakenOver,
     TopicRefused,
     joined,
 )
@@ -386,11 +387,9 @@ class Registration:
             case Fenced() if error.epoch < self.epoch:
                 # A late end of a stream of this source's older epoch says nothing about this one.
                 del self._failures[store]
-            case Fenced() if error.promised < self.epoch:
-                # This epoch is high enough, but another instance has begun one since this source's
-                # last.
-                self.error = Fenced(str(self._name), self.lineage.epoch, error.promised)
-            case Fenced() if self.phase is Phase.PROMISING and not self._was_open:
+            case Fenced() if self._has_lost_to(error):
+                self.error = type(error)(str(self._name), self.lineage.epoch, error.promised)
+            case Fenced() if self._is_opening:
                 self.epoch = max(self.epoch, error.promised) + 1
                 self._forget()
                 del self._failures[store]
@@ -403,6 +402,21 @@ class Registration:
                 self.error = error
             case RegIdInUse() | TopicRefused() | InvalidArgument() if not self._was_open:
                 self.error = error
+
+    @property
+    def _is_opening(self) -> bool:
+        """Whether the source never was open, and has decided nothing."""
+        return self.phase is Phase.PROMISING and not self._was_open
+
+    def _has_lost_to(self, error: Fenced) -> bool:
+        """Return whether the identity belongs to the other instance, and this source must end.
+
+        - This epoch is high enough, but the other instance has begun one since this source's last.
+        - The other instance was told to take over from this one. If this source registered anew, it
+          would fence that instance while it opens.
+        """
+        taken = isinstance(error, TakenOver) and not self._is_opening
+        return error.promised < self.epoch or taken
 
     def _note_fence(self, store: str, error: Fenced, now: float) -> None:
         """Note that another instance registers.

@@ -230,10 +230,13 @@ class StoreCore:
         if (epoch, instance) == (record.promised_epoch, record.promised_to):
             return self._promise_again(state)
         if epoch <= record.promised_epoch:
-            raise Fenced(str(source), epoch, record.promised_epoch)
+            raise state.fenced(epoch)
         if 0 < decided_epoch < record.begun_epoch:
             # Another instance has begun since this one was open. A promise would fence that one.
             raise Fenced(str(source), epoch, record.begun_epoch)
+        if 0 < decided_epoch < record.promised_epoch and state.is_taken_from(instance):
+            # Another instance is taking over from this one, which was open.
+            raise state.fenced(epoch)
         if self.limbo_of(state):
             return Change(self._promised(state))
         # An instance that was open, and that no other has followed, may always go on. Signs of life
@@ -243,10 +246,17 @@ class StoreCore:
             raise SourceActive(str(source), self.store, milliseconds(protected_for))
         # An instance with an earlier promise may have begun at other stores.
         fences = record.fences or (record.promised_epoch > 0 and record.promised_to != instance)
+        is_of_same = record.promised_to == instance
+        by_take_over = record.by_take_over if is_of_same else take_over and not decided_epoch
         state.registration = replace(
-            record, promised_epoch=epoch, promised_to=instance, taken_over=False, fences=fences
+            record,
+            promised_epoch=epoch,
+            promised_to=instance,
+            taken_over=False,
+            fences=fences,
+            by_take_over=by_take_over,
         )
-        endings = state.end_stream(Fenced(str(source), record.begun_epoch, epoch))
+        endings = state.end_stream(state.fenced(record.begun_epoch))
         # The row of what is held goes along: no crash may take the answer back.
         return Change(self._promised(state), (state.registration_row(), state.held_row()), endings)
 
@@ -285,7 +295,7 @@ class StoreCore:
         self.check_topic(source.topic)
         state = self.sources.get(source)
         if state is not None and epoch < state.registration.promised_epoch:
-            raise Fenced(str(source), epoch, state.registration.promised_epoch)
+            raise state.fenced(epoch)
         self.check_vouches(source, state)
         self.standing.check_named(source, incarnation)
         if state is None or not self._was_promised(state.registration, epoch, instance):
@@ -334,9 +344,13 @@ class StoreCore:
         promised = (epoch, missed.promised_to)
         if promised != (record.promised_epoch, record.promised_to):
             if epoch <= record.promised_epoch:
-                raise Fenced(str(source), epoch, record.promised_epoch)
+                raise state.fenced(epoch)
             record = replace(
-                record, promised_epoch=epoch, promised_to=missed.promised_to, taken_over=True
+                record,
+                promised_epoch=epoch,
+                promised_to=missed.promised_to,
+                taken_over=True,
+                by_take_over=False,
             )
         record = replace(record, information=_newer(record.information, missed.information))
         ended = max(missed.ended_epoch, ended)
@@ -362,7 +376,7 @@ class StoreCore:
         )
         epoch = max(archived.lineage.epoch, archived.promised_epoch)
         if epoch >= record.promised_epoch:
-            record = replace(record, promised_epoch=epoch, promised_to=b"")
+            record = replace(record, promised_epoch=epoch, promised_to=b"", by_take_over=False)
         was_begun = record.begun_epoch > 0
         change = self._follow(state, record, archived.lineage, archived.membership)
         # No store or source still has the messages that are missing in the archive itself.
@@ -497,6 +511,7 @@ class StoreCore:
             promised_epoch=adoption.promised_epoch,
             promised_to=adoption.promised_to,
             taken_over=True,
+            by_take_over=False,
             information=adoption.information,
             clean=adoption.clean,
         )

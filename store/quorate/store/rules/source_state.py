@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
 
-from quorate.protocol.errors import QuorateError
+from quorate.protocol.errors import Fenced, QuorateError, TakenOver
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, diverges_at
@@ -325,6 +325,17 @@ class SourceState:
         end = self.ended.get(session_id)
         key = ended_key(self.reg_id, session_id)
         return Write(Table.META, key, pack_end(end) if end is not None else None)
+
+    def fenced(self, epoch: int) -> Fenced:
+        """Return the refusal of an older epoch than the promised one."""
+        record = self.registration
+        error = TakenOver if record.by_take_over else Fenced
+        return error(str(record.name), epoch, record.promised_epoch)
+
+    def is_taken_from(self, instance: bytes) -> bool:
+        """Return whether another instance took over, and has the promise."""
+        record = self.registration
+        return record.by_take_over and record.promised_to != instance
 
     def end_stream(self, error: QuorateError) -> tuple[Ending, ...]:
         """End the source's stream into this store, if it has one, with this error."""

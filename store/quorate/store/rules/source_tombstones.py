@@ -493,6 +493,7 @@ def promised_elsewhere(tombstone: Tombstone, known: SourceKnowledge) -> Tombston
         promised_epoch=known.promised_epoch,
         promised_to=known.promised_to,
         taken_over=True,
+        by_take_over=False,
     )
     return replace(tombstone, registration=record)
 

@@ -99,7 +99,7 @@ class SourceStreams:
         epoch = information.epoch
         state = self._sources.get(source)
         if state is not None and epoch < state.registration.promised_epoch:
-            raise Fenced(str(source), epoch, state.registration.promised_epoch)
+            raise state.fenced(epoch)
         self._check_vouches(source, state)
         self._standing.check_named(source, incarnation)
         if state is None:
@@ -240,7 +240,7 @@ class SourceStreams:
         if stream.state.stream is stream:
             return
         if record.promised_epoch > stream.epoch:
-            raise Fenced(str(record.name), stream.epoch, record.promised_epoch)
+            raise stream.state.fenced(stream.epoch)
         raise Closed(f"The stream of {record.name}")
 
     def keepalive(self, stream: AppendStream, stable_upto: int) -> tuple[Write, ...]:

@@ -122,6 +122,8 @@ class Registration:
     """Whether the promise comes from peers. It counts once its instance has asked here for it."""
     ended_epoch: int = 0
     """The highest epoch of streams that were deleted, here or at other stores; 0: none was."""
+    by_take_over: bool = False
+    """Whether the instance with the promise was told to take over from another one."""
     fences: bool = False
     """Whether the store made other promises for this name before, perhaps to a deleted source.
     Those promises must stay refused."""
@@ -134,7 +136,7 @@ class Registration:
 
 
 _REGISTRATION = struct.Struct(">BQQQBHHHII")
-_CLEAN, _TAKEN_OVER, _ENDED, _FENCES, _MAY_MISS, _SPENT = 1, 2, 4, 8, 16, 32
+_CLEAN, _TAKEN_OVER, _ENDED, _FENCES, _MAY_MISS, _SPENT, _BY_TAKE_OVER = 1, 2, 4, 8, 16, 32, 64
 _REGISTRATION_VERSION = 1
 
 
@@ -153,7 +155,8 @@ def pack_registration(record: Registration) -> bytes:
         | bool(record.ended_epoch) * _ENDED
         | record.fences * _FENCES
         | record.may_miss_receivers * _MAY_MISS
-        | bool(record.spent_receiver_epoch) * _SPENT,
+        | bool(record.spent_receiver_epoch) * _SPENT
+        | record.by_take_over * _BY_TAKE_OVER,
         len(topic),
         len(record.promised_to),
         len(record.lineage.terms),
@@ -185,6 +188,7 @@ def unpack_registration(value: bytes) -> Registration:
             bool(flags & _CLEAN),
             bool(flags & _TAKEN_OVER),
             _U64.unpack(ended)[0] if ended else 0,
+            bool(flags & _BY_TAKE_OVER),
             bool(flags & _FENCES),
             bool(flags & _MAY_MISS),
             _U64.unpack(spent)[0] if spent else 0,
