@@ -55,6 +55,10 @@ MARKER_BYTES_MAX = 1024
 SESSION_ID_MAX = 2**64 - 2
 """The highest session ID. All bits set is no session, nor is zero."""
 
+EPOCH_STEP_MAX = 2**32
+"""How far an epoch may be above the highest that a store knows of an identity. Epochs rise by one
+with each registration, so nobody who follows the protocol is ever so far ahead."""
+
 REG_ID_MAX = 2**64 - 1
 SEQUENCE_MAX = 2**63 - 1
 NOTHING = -1

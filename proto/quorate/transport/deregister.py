@@ -11,6 +11,7 @@ from typing import Any
 from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import QuorateError
 from quorate.transport.delays import retrying
+from quorate.transport.epochs import in_steps
 from quorate.transport.failures import errors_of
 from quorate.v1.store_pb2 import DeregisterRequest, DeregisterResponse
 
@@ -25,13 +26,17 @@ async def deregister_at(
     failed: is told of each attempt that failed, and why.
     """
 
+    async def tell_epoch(epoch: int) -> DeregisterResponse:
+        of_epoch = DeregisterRequest()
+        of_epoch.CopyFrom(request)
+        of_epoch.epoch = epoch
+        with errors_of(address):
+            answer: DeregisterResponse = await stub.Deregister(of_epoch, timeout=ANSWER_SECONDS_MAX)
+            return answer
+
     async def tell() -> DeregisterResponse:
         try:
-            with errors_of(address):
-                answer: DeregisterResponse = await stub.Deregister(
-                    request, timeout=ANSWER_SECONDS_MAX
-                )
-                return answer
+            return await in_steps(request.epoch, tell_epoch)
         except QuorateError as error:
             failed(error)
             raise

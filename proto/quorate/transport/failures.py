@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 
 from quorate.protocol.errors import (
     CorruptBatch,
+    EpochTooFar,
     Fenced,
     InLimbo,
     InvalidArgument,
@@ -41,6 +42,7 @@ _METADATA_KEY = "quorate-failure-bin"
 
 _STATUS: dict[type[QuorateError], grpc.StatusCode] = {
     CorruptBatch: grpc.StatusCode.DATA_LOSS,
+    EpochTooFar: grpc.StatusCode.OUT_OF_RANGE,
     Fenced: grpc.StatusCode.ABORTED,
     InLimbo: grpc.StatusCode.UNAVAILABLE,
     InvalidArgument: grpc.StatusCode.INVALID_ARGUMENT,

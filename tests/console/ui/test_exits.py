@@ -30,6 +30,7 @@ CODES = {
     "Deregistered": 1,
     "RegIdInUse": 1,
     "TopicRefused": 77,
+    "EpochTooFar": 1,
     "Fenced": 75,
     "TakenOver": 75,
     "NotYetStable": 75,

@@ -19,6 +19,7 @@ from tests.store.support import (
 from quorate.protocol.errors import (
     Closed,
     ContentConflict,
+    EpochTooFar,
     Fenced,
     InvalidArgument,
     NotRegistered,
@@ -28,7 +29,7 @@ from quorate.protocol.errors import (
     TopicRefused,
 )
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import NOTHING
+from quorate.protocol.limits import EPOCH_STEP_MAX, NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
@@ -133,6 +134,26 @@ def test_one_that_was_open_is_not_kept_out_by_an_older_one_that_lives(world: Wor
     with pytest.raises(SourceActive):
         world.promise(2, b"b")
     assert world.promise(3, b"b", decided_epoch=2).registration.promised_to == b"b"
+
+
+def test_no_promise_leaves_the_next_instance_without_an_epoch(world: World) -> None:
+    for known in (0, EPOCH_STEP_MAX, 2 * EPOCH_STEP_MAX):
+        with pytest.raises(EpochTooFar) as caught:
+            world.promise(known + EPOCH_STEP_MAX + 1, take_over=True)
+        assert caught.value.admitted == known + EPOCH_STEP_MAX
+        world.promise(known + EPOCH_STEP_MAX, take_over=True)
+
+
+def test_a_store_in_limbo_promises_nothing_and_so_refuses_no_epoch(world: World) -> None:
+    world.promise(1)
+    world.core.sources[ORDERS].limbo = "wiped"
+    assert world.promise(2**63).limbo
+
+
+def test_a_begin_does_not_end_epochs_above_its_own(world: World) -> None:
+    world.promise(1)
+    with pytest.raises(InvalidArgument, match="ended_epoch"):
+        world.core.begin(ORDERS, 1, FIRST_LINEAGE, MEMBERSHIP, b"a", INCARNATION, ended_epoch=2)
 
 
 def test_epoch_zero_is_no_epoch(world: World) -> None:

@@ -6,13 +6,14 @@ import pytest
 from tests.store.support import ORDERS, TRADES, World, batch
 
 from quorate.protocol.errors import (
+    EpochTooFar,
     Fenced,
     InvalidArgument,
     NotRegistered,
     RegIdInUse,
     UnknownTopic,
 )
-from quorate.protocol.limits import NOTHING
+from quorate.protocol.limits import EPOCH_STEP_MAX, NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.store.rules.deregistration import check_receiver
 from quorate.store.rules.lifetimes import Who
@@ -45,6 +46,21 @@ def test_a_new_receiver_is_told_what_is_there(world: World) -> None:
     assert (registered.acknowledged_upto, registered.known) == (NOTHING, False)
     assert registered.reg_id == 2
     assert registered.lineage == world.core.sources[ORDERS].lineage
+
+
+def test_no_registration_leaves_the_next_instance_without_an_epoch(world: World) -> None:
+    for known in (0, EPOCH_STEP_MAX):
+        with pytest.raises(EpochTooFar) as caught:
+            register(world, known + EPOCH_STEP_MAX + 1)
+        assert caught.value.admitted == known + EPOCH_STEP_MAX
+        register(world, known + EPOCH_STEP_MAX)
+
+
+def test_no_registration_spends_all_epochs_of_other_receivers(world: World) -> None:
+    world.done(world.receivers.register(ORDERS, SESSION, 0, 1, spent_epoch=2**64 - 1))
+    spent = world.core.sources[ORDERS].registration.spent_receiver_epoch
+    assert spent == EPOCH_STEP_MAX
+    world.done(world.receivers.register(ORDERS, SESSION + 1, 0, spent + 1))
 
 
 def test_an_unknown_source_is_named_with_those_there_are(world: World) -> None:

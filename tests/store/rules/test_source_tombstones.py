@@ -33,12 +33,14 @@ from quorate.protocol.errors import (
     Closed,
     ContentConflict,
     Deregistered,
+    EpochTooFar,
     Fenced,
     InLimbo,
     NotRegistered,
     RegIdInUse,
     SourceActive,
 )
+from quorate.protocol.limits import EPOCH_STEP_MAX
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
@@ -650,6 +652,18 @@ async def test_that_a_receiver_is_over_no_store_says_it_heard_that_will_not_reme
         await keeping(world).deregister(ORDERS, 0x20, 1, b"")
     world.core.identities.settled.add(ORDERS)
     assert (await keeping(world).deregister(ORDERS, 0x20, 1, b"")).last_sequence == -1
+
+
+async def test_no_deregistration_leaves_the_next_instance_without_an_epoch() -> None:
+    world = World()
+    filled(world)
+    far = 1 + EPOCH_STEP_MAX + 1
+    for receiver in (0, 0x20):
+        with pytest.raises(EpochTooFar):
+            await keeping(world).deregister(ORDERS, receiver, far, b"")
+    bury(world)
+    with pytest.raises(EpochTooFar):
+        await keeping(world).deregister(ORDERS, 0, far, b"")
 
 
 def test_a_deletion_becomes_a_deregistration_when_its_owner_says_so() -> None:

@@ -3,8 +3,8 @@
     QuorateError
     ├── peers          Unreachable, StoreStopping, NotAStore, VersionMismatch, BrokenAnswer
     ├── registration   NotRegistered, NoQuorum, InLimbo, SourceActive, ReceiverActive,
-    │                  RegIdInUse, Fenced, TakenOver, Deregistered, SourceDeleted,
-    │                  PolicyNotInForce, NeverStable, UnknownTopic, TopicRefused
+    │                  RegIdInUse, Fenced, TakenOver, EpochTooFar, Deregistered,
+    │                  SourceDeleted, PolicyNotInForce, NeverStable, UnknownTopic, TopicRefused
     ├── sending        NotYetStable, SendTimedOut, NotKept, PublishStoreInUse,
     │                  PublishStoreDamaged
     ├── stream         ContentConflict, OutOfOrder, MissingMessages, CorruptBatch,
@@ -47,6 +47,7 @@ from quorate.protocol.errors.registration import DELETED_HERE as DELETED_HERE
 from quorate.protocol.errors.registration import FORMER_DIRECTORY as FORMER_DIRECTORY
 from quorate.protocol.errors.registration import STREAM_IS_OPEN as STREAM_IS_OPEN
 from quorate.protocol.errors.registration import Deregistered as Deregistered
+from quorate.protocol.errors.registration import EpochTooFar as EpochTooFar
 from quorate.protocol.errors.registration import Fenced as Fenced
 from quorate.protocol.errors.registration import InLimbo as InLimbo
 from quorate.protocol.errors.registration import NeverStable as NeverStable

@@ -234,6 +234,24 @@ class TakenOver(Fenced):
 
 
 @dataclass(eq=False)
+class EpochTooFar(QuorateError):
+    """A request with an epoch that is too far above those that a store knows of the identity."""
+
+    who: str
+    store: str
+    epoch: int
+    admitted: int
+    """The highest epoch that the store takes now."""
+
+    def describe(self) -> str:
+        return (
+            f"Epoch {self.epoch} of {self.who} is too far above the epochs that store {self.store} "
+            f"knows: it takes epochs up to {self.admitted} now. Sources and receivers get further "
+            "in several steps. A client of your own must ask for the admitted epoch first."
+        )
+
+
+@dataclass(eq=False)
 class Deregistered(QuorateError):
     """A request of an identity that was deregistered."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.incarnations import Word
@@ -27,6 +28,7 @@ from quorate.receiver.protocol.registration import (
     Step,
 )
 from quorate.receiver.protocol.start_position import StoreAnswer
+from quorate.transport.epochs import in_steps
 from quorate.transport.failures import errors_of
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY, Lifetimes
@@ -126,13 +128,18 @@ class Registrar:
                 task.cancel()
 
     async def _ask(self, ask: Ask, store: str, address: str) -> None:
-        request = self._request(ask.request, address)
-        try:
+        async def register(epoch: int) -> StoreAnswer:
+            ended_epoch = min(ask.request.ended_epoch, epoch - 1)
+            asked = replace(ask.request, epoch=epoch, ended_epoch=ended_epoch)
+            request = self._request(asked, address)
             with errors_of(address):
                 answer = await self._peers.store(address).RegisterReceiver(
                     request, timeout=CALL_SECONDS
                 )
-            taken = answer_from_wire(answer)
+            return answer_from_wire(answer)
+
+        try:
+            taken = await in_steps(ask.request.epoch, register)
         except QuorateError as error:
             self._registration.failed(ask, store, error)
         else:

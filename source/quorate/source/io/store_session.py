@@ -40,6 +40,7 @@ from quorate.source.protocol.registration import (
 from quorate.transport.channels import UNANSWERED_SECONDS_MAX, frames_to
 from quorate.transport.connections import Connections
 from quorate.transport.delays import delay
+from quorate.transport.epochs import in_steps
 from quorate.transport.failures import error_from_call, errors_of, failure_from_wire
 from quorate.v1 import store_pb2 as v1
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
@@ -163,7 +164,7 @@ class StoreSession:
     async def _take(self, step: object) -> None:
         match step:
             case AskPromise(epoch):
-                grant = await self.ask(epoch)
+                grant = await in_steps(epoch, self.ask)
                 self._core.promised(self.store.name, epoch, grant, self._now())
             case AskBegin():
                 await self._begin(step)

@@ -33,6 +33,7 @@ from quorate.store.rules import (
     receiver_positions,
     retention,
 )
+from quorate.store.rules.epochs import check_step
 from quorate.store.rules.identities import Identities
 from quorate.store.rules.lifetimes import Who, milliseconds
 from quorate.store.rules.readmission import Adoption
@@ -204,7 +205,7 @@ class StoreCore:
 
         decided_epoch: the newest epoch that this instance has decided itself; 0: none so far.
 
-        Raises TopicRefused, InvalidArgument, RegIdInUse, Fenced, SourceActive.
+        Raises TopicRefused, InvalidArgument, RegIdInUse, Fenced, SourceActive, EpochTooFar.
         """
         if epoch < 1:
             raise InvalidArgument("epoch", "0 is no epoch; the first is 1")
@@ -219,6 +220,7 @@ class StoreCore:
                 unknown.limbo = self.standing.limbo
                 return Change(self._promised(unknown))
             ended = self.identities.ended_epoch(source)
+            check_step(str(source), self.store, epoch, self.identities.known_epoch(source))
             state = self._new_source(source, epoch, instance, reg_id)
             old = self.identities.replaced(source)
             record = state.registration
@@ -239,6 +241,7 @@ class StoreCore:
             raise state.fenced(epoch)
         if self.limbo_of(state):
             return Change(self._promised(state))
+        check_step(str(source), self.store, epoch, record.promised_epoch)
         # An instance that was open, and that no other has followed, may always go on. Signs of life
         # are then its own, or those of an older instance.
         protected_for = self.identities.protected_for(state, instance)
@@ -292,6 +295,8 @@ class StoreCore:
         """
         if epoch < 1 or lineage.epoch != epoch:
             raise InvalidArgument("lineage", f"its newest epoch is {lineage.epoch}, not {epoch}")
+        if ended_epoch > epoch:
+            raise InvalidArgument("ended_epoch", f"{ended_epoch} is above epoch {epoch}")
         self.check_topic(source.topic)
         state = self.sources.get(source)
         if state is not None and epoch < state.registration.promised_epoch:

@@ -32,6 +32,7 @@ from quorate.protocol.wire import (
 )
 from quorate.store.rules.acceptor import Archived, StoreCore
 from quorate.store.rules.arrivals import Arrival
+from quorate.store.rules.epochs import check_step
 from quorate.store.rules.source_state import (
     Change,
     SourceState,
@@ -111,7 +112,7 @@ def open_refill(core: StoreCore, history: History) -> Change[Refill]:
 
     A store that missed the history's begin follows its lineage from now on. If the source is not
     streaming, the caller waits first until all its writes are durable. Raises TopicRefused,
-    BeingDeleted, RestoreRefused, OtherHistory.
+    BeingDeleted, RestoreRefused, OtherHistory, EpochTooFar.
     """
     source, last = history.source, history.last
     core.check_topic(source.topic)
@@ -119,6 +120,10 @@ def open_refill(core: StoreCore, history: History) -> Change[Refill]:
     _check_vouches(core, source, state)
     losses, writes = history.losses, tuple[Write, ...]()
     if state is None or not _follows(core, state, history):
+        promised = state.registration.promised_epoch if state is not None else 0
+        known = max(promised, core.identities.known_epoch(source))
+        epoch = max(history.lineage.epoch, history.promised_epoch)
+        check_step(str(source), core.store, epoch, known)
         change = core.take_up(
             source,
             Archived(

@@ -124,6 +124,11 @@ class Identities:
         if (record.promised_epoch, record.promised_to) == (epoch, instance) and not state.live:
             self.lives.left(Who(state.name), willingly=True)
 
+    def known_epoch(self, source: SourceName) -> int:
+        """Return the highest epoch of a source that was deleted; 0 if none is remembered."""
+        tombstone = self.tombstones.get(source)
+        return tombstone.registration.promised_epoch if tombstone is not None else 0
+
     def ended_epoch(self, source: SourceName) -> int:
         """The newest epoch of the stream that was deleted last; 0 if none is remembered."""
         tombstone = self.tombstones.get(source)

@@ -18,6 +18,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
+from quorate.store.rules.epochs import admitted_above, check_step
 from quorate.store.rules.receiver_tombstones import (
     note,
     spend,
@@ -135,16 +136,21 @@ class Receivers:
         spent_epoch: the epoch up to which new receivers may not draw theirs, as other stores
         answered. It only becomes known here: an older receiver may live in a lower epoch.
 
-        Raises UnknownTopic, Fenced, RegIdInUse, InvalidArgument.
+        Raises UnknownTopic, Fenced, RegIdInUse, InvalidArgument, EpochTooFar.
         """
         if epoch < 1:
             raise InvalidArgument("epoch", "0 is no epoch; the first is 1")
         state = self.source(source)
         who = f"receiver {session_id:#x} of {source}"
         record = state.receivers.get(session_id)
-        ended_epoch = max(ended_epoch, state.ended_upto(session_id))
+        ended_upto = state.ended_upto(session_id)
+        ended_epoch = max(ended_epoch, ended_upto)
         if epoch <= ended_epoch:
             raise Fenced(who, epoch, ended_epoch)
+        ended = max(ended_upto, state.registration.spent_receiver_epoch)
+        known_epoch = max(ended, record.epoch if record is not None else 0)
+        check_step(who, self._store, epoch, known_epoch)
+        spent_epoch = min(spent_epoch, admitted_above(known_epoch))
         if record is None:
             record = ReceiverRecord(self._reg_ids.claim(reg_id, who), epoch, confirmed_epoch=epoch)
             state.receivers[session_id] = record
@@ -159,7 +165,7 @@ class Receivers:
             if state.limbo or not known:
                 record.acknowledged_upto, record.confirmed_epoch = NOTHING, epoch
         record.instance, record.waited_for = instance, waited_for
-        ended = [*note(state, session_id, ended_epoch), *spend(state, spent_epoch)]
+        ends = [*note(state, session_id, ended_epoch), *spend(state, spent_epoch)]
         end = state.ended.get(session_id)
         held = state.held
         answer = Registered(
@@ -175,7 +181,7 @@ class Receivers:
             end.epoch if end is not None and not end.settled else 0,
             state.registration.spent_receiver_epoch,
         )
-        return Change(answer, (*ended, state.receiver_row(session_id, record)))
+        return Change(answer, (*ends, state.receiver_row(session_id, record)))
 
     def acknowledge(
         self,

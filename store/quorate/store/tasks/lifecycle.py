@@ -34,6 +34,7 @@ from quorate.store.rules.deregistration import (
     judge_source,
     judge_unused,
 )
+from quorate.store.rules.epochs import check_step
 from quorate.store.rules.identity_records import Tombstone
 from quorate.store.rules.lifetimes import (
     CONFIRM_SECONDS,
@@ -424,7 +425,7 @@ class Keeper:
     ) -> store_v1.DeregisterResponse:
         """End a source, or a receiver of it. Do nothing if there is none.
 
-        Raises Fenced, InLimbo, StorageFailed.
+        Raises Fenced, EpochTooFar, InLimbo, StorageFailed.
         """
         if receiver:
             return await self._deregister_receiver(source, receiver, epoch, instance)
@@ -438,6 +439,7 @@ class Keeper:
             verdict = judge_unused(state, epoch, unused_promise_to)
             self._identities.gave_up(state, epoch, unused_promise_to)
         else:
+            check_step(str(source), self._core.store, epoch, state.registration.promised_epoch)
             verdict = judge_source(state, epoch, instance)
         high = state.held.high
         if verdict is Verdict.BURY:
@@ -459,6 +461,7 @@ class Keeper:
             if reason := self._core.standing.limbo:
                 raise InLimbo(str(source), self._core.store, reason)
             return store_v1.DeregisterResponse(last_sequence=NOTHING)
+        check_step(str(source), self._core.store, epoch, tombstone.registration.promised_epoch)
         writes = self._identities.deregistered(source, epoch, self._clock())
         await self._engine.writer.durable(self._engine.writer.submit(writes))
         return store_v1.DeregisterResponse(
@@ -476,6 +479,8 @@ class Keeper:
             return store_v1.DeregisterResponse(last_sequence=NOTHING)
         record = state.receivers.get(receiver)
         answer = store_v1.DeregisterResponse(last_sequence=NOTHING)
+        known_epoch = max(state.registration.spent_receiver_epoch, record.epoch if record else 0)
+        check_step(f"receiver {receiver:#x} of {source}", self._core.store, epoch, known_epoch)
         if record is not None:
             check_receiver(Who(source, receiver), record, epoch, instance)
             answer.reg_id, answer.last_sequence = record.reg_id, record.acknowledged_upto
