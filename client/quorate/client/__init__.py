@@ -21,7 +21,7 @@ from quorate.receiver.message import DeliveredBatch, Message, MessageHandle
 from quorate.receiver.options import AcknowledgeMode, ConfirmDelivery, Delivery, ReceiverOptions
 from quorate.receiver.receiver import Receiver
 from quorate.receiver.start import Start
-from quorate.source.options import FlightBehaviour, SourceOptions, StabilityEvents
+from quorate.source.options import FlightBehaviour, SourceOptions, StabilityEvents, WithoutQuorum
 from quorate.source.protocol.outgoing import Outgoing
 from quorate.source.publish_store import FilePublishStore, MemoryPublishStore, PublishStore
 from quorate.source.receipts import Durability, Receipt
@@ -60,6 +60,7 @@ __all__ = [
     "StartingPoint",
     "StoreAddress",
     "StoreGroup",
+    "WithoutQuorum",
     "connect",
     "connect_blocking",
     "receiver_events",

@@ -49,7 +49,7 @@ from quorate.source.events import (
     WaitingForIdentity,
     WaitingForStores,
 )
-from quorate.source.options import FlightBehaviour, SourceOptions, StabilityEvents
+from quorate.source.options import FlightBehaviour, SourceOptions, StabilityEvents, WithoutQuorum
 from quorate.source.protocol.outgoing import Outgoing
 from quorate.source.publish_store import FilePublishStore, MemoryPublishStore, PublishStore
 from quorate.source.receipts import Durability, Receipt
@@ -109,4 +109,5 @@ __all__ = [
     "StoreUnresponsive",
     "WaitingForIdentity",
     "WaitingForStores",
+    "WithoutQuorum",
 ]

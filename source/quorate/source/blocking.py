@@ -354,7 +354,7 @@ class Source:
 
     @property
     def registered(self) -> bool:
-        """Whether enough stores take the stream, so that a send would not raise NotRegistered."""
+        """Whether enough stores take the stream, so that messages become stable."""
         return self._source.registered
 
     def events(self) -> Iterator[Event]:

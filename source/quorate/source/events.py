@@ -170,7 +170,10 @@ class StoreCaughtUp:
 @dataclass(frozen=True, slots=True)
 class QuorumLost:
     """Too few stores take the stream. A send raises NotRegistered until the next
-    RegistrationComplete."""
+    RegistrationComplete, unless SourceOptions.without_quorum says otherwise.
+
+    It also comes for a source that was opened without enough stores.
+    """
 
     active: tuple[str, ...]
     """The stores that still take the stream."""

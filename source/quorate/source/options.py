@@ -24,6 +24,16 @@ class FlightBehaviour(enum.Enum):
     must then watch the memory and the stores' disks."""
 
 
+class WithoutQuorum(enum.Enum):
+    """The effect of a lost quorum on a send."""
+
+    REFUSE = "refuse"
+    """The send raises NotRegistered. It waits instead if it is told to."""
+    KEEP = "keep"
+    """The send goes on while the flight window has room. The source and its publish store keep the
+    messages, and the source sends them in order once enough stores take the stream again."""
+
+
 class StabilityEvents(enum.Enum):
     """The events that report what becomes stable."""
 
@@ -48,6 +58,12 @@ class SourceOptions:
     """The highest number of bytes of messages that may be unstable at once."""
     flight_behaviour: FlightBehaviour | str = FlightBehaviour.BLOCK
     """The effect of a full flight window on a send."""
+    without_quorum: WithoutQuorum | str = WithoutQuorum.REFUSE
+    """The effect of a lost quorum on a send.
+
+    With KEEP, opening needs no quorum either if the publish store is on disk, and has every number
+    that the stream gave out. Opening waits for enough stores as always, but returns in the end.
+    """
     receiver_pacing: ReceiverPacing | None = None
     """How far ahead of its receivers the source may be; None: it waits for no receiver.
 
@@ -110,6 +126,7 @@ class SourceOptions:
         read_choices(
             self,
             flight_behaviour=FlightBehaviour,
+            without_quorum=WithoutQuorum,
             stability_events=StabilityEvents,
             consensus=Behaviour,
         )

@@ -89,7 +89,8 @@ class Source:
         - publish_store: keeps what is not stable yet; None: in memory.
         - take_over: take the identity even if another process is using it now.
         - timeout: seconds to wait for enough stores, and for an activity timeout that ends in time.
-          None: wait for as long as it takes, also for an instance that is alive.
+          None: wait for as long as it takes, also for an instance that is alive. After that time
+          opening raises NoQuorum, unless SourceOptions.without_quorum says otherwise.
         - on_event: a function that gets each event at once, on the event loop, from the start of
           the registration on. It must not block.
         - connections: those of the client that opens the source; None: the source has its own.
@@ -171,9 +172,10 @@ class Source:
         The call waits only while the flight window is full. With SourceOptions.receiver_pacing it
         also waits for receivers that lag.
 
-        Raises NotRegistered while too few stores take the stream, SendTimedOut, MessageTooLarge,
-        NotKept, InvalidArgument, Closed, or the error that ended the source. In all these cases the
-        source has not accepted the message.
+        Raises NotRegistered while too few stores take the stream, unless
+        SourceOptions.without_quorum says otherwise. Raises SendTimedOut, MessageTooLarge, NotKept,
+        InvalidArgument, Closed, or the error that ended the source. In all these cases the source
+        has not accepted the message.
         """
         window = self._window
         if key is not None or properties is not None:
@@ -318,7 +320,7 @@ class Source:
             if core.error is not None or not engine.publish_store.durable:
                 problem = error
         finally:
-            await engine.stop()
+            await (engine.stop() if core.started else engine.give_up())
             engine.receipts.fail(lambda upto: engine.not_yet_stable(upto, "the source was closed"))
             engine.log.add(SourceClosed(last, core.stable_upto))
             engine.log.end()
@@ -392,7 +394,7 @@ class Source:
 
     @property
     def registered(self) -> bool:
-        """Whether enough stores take the stream, so that a send would not raise NotRegistered."""
+        """Whether enough stores take the stream, so that messages become stable."""
         return self._core.complete
 
     def events(self) -> AsyncIterator[Event]:

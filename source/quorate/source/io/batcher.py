@@ -175,7 +175,7 @@ class Packer:
             elif window.blocked:
                 self._core.note_lag()
                 await self._until_progress(until)
-            elif window.full:
+            elif window.full and not self._core.keeps:
                 await self._until_progress(until)
             else:
                 break

@@ -13,7 +13,14 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 
-from quorate.protocol.errors import Deregistered, Fenced, NotYetStable, QuorateError, Unreachable
+from quorate.protocol.errors import (
+    Deregistered,
+    Fenced,
+    NoQuorum,
+    NotYetStable,
+    QuorateError,
+    Unreachable,
+)
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 from quorate.source import events
@@ -98,7 +105,7 @@ class Engine:
         self._version = (0, 0, 0)
         self._phase = self.core.registration.phase
         self._settled_upto = remembered.stable_upto
-        self._goes_on = False
+        self._remembered_next = remembered.next_sequence
         self._loop = asyncio.get_running_loop()
 
     # -- life -------------------------------------------------------------------------------
@@ -119,9 +126,26 @@ class Engine:
                 while not self.core.complete and self.core.error is None:
                     await self._news.wait()
         except TimeoutError:
-            raise self.core.unfinished() from None
+            error = self.core.unfinished()
+            if not isinstance(error, NoQuorum) or not self._begins_without_stores():
+                raise error from None
         if self.core.error is not None:
             raise self.core.error
+
+    def _begins_without_stores(self) -> bool:
+        """Return whether messages are accepted now although the source is not registered.
+
+        The source must be told to, and its publish store must know the next number.
+        """
+        core, next_sequence = self.core, self._remembered_next
+        if core.keeps:
+            return True  # the source is registered, and has lost its quorum since
+        if core.started or next_sequence is None or not core.may_begin_at(next_sequence):
+            return False
+        self.publish_store.goes_on(next_sequence, ())
+        core.begin_at(next_sequence)
+        self.after_input()
+        return True
 
     async def wait_stable(self, upto: int, timeout: float | None) -> None:
         """Wait until every message up to this number is stable. Raise NotYetStable, or why it never
@@ -278,7 +302,7 @@ class Engine:
             self._sync_sessions()
         if core.stable_upto > self._settled_upto:
             self._settle(core.stable_upto)
-        if core.started and not self._goes_on:
+        if core.started and not core.numbering.is_known and core.error is None:
             self._go_on()
         if core.registration.phase is not self._phase:
             # Every store has something new to be asked; waiting would cost a round trip.
@@ -310,12 +334,13 @@ class Engine:
 
     def _go_on(self) -> None:
         """Let the publish store go on with the stream, before the first message is accepted."""
-        self._goes_on = True
         unstable = (batch_of(item.frame) for item in self.core.retention.unsettled())
         try:
             self.publish_store.goes_on(self.core.window.next_sequence, unstable)
         except QuorateError as error:
             self.fail(error)
+        else:
+            self.core.go_on()
 
     def _receipt(self, sequence: int, seconds: float) -> Receipt:
         core = self.core

@@ -33,6 +33,7 @@ from quorate.protocol.recovery import Decision
 from quorate.protocol.tracker import StabilityTracker
 from quorate.source import events
 from quorate.source.options import SourceOptions, StabilityEvents
+from quorate.source.protocol.admission import Numbering, send_timed_out
 from quorate.source.protocol.confirmations import Confirmations
 from quorate.source.protocol.event_filter import Notices
 from quorate.source.protocol.flight_window import Window
@@ -113,6 +114,7 @@ class SourceCore:
         self.started = False
         """Whether it is known which messages the stream has, so that receivers may attach."""
         self.window = Window(options)
+        self.numbering = Numbering(options, self.window)
         self.pacing = pacing_of(options)
         self.confirmations = Confirmations(options.unique_confirmations)
         self.retention = Retention(0)
@@ -201,21 +203,18 @@ class SourceCore:
             return self.error
         if not self.accepting:
             return Closed(f"Source {self.name}")
-        if self.complete:
+        if self.complete or self.keeps:
             return None
         return NotRegistered(str(self.name), who_takes(self.streams))
 
+    @property
+    def keeps(self) -> bool:
+        """Whether messages are accepted although too few stores take the stream."""
+        return self.numbering.is_enough and not self.complete
+
     def send_timed_out(self, seconds: float) -> SendTimedOut:
         """Return the error of a call that waited for so long and accepted nothing."""
-        if isinstance(self.refusal(), NotRegistered):
-            why = "too few stores take the stream"
-        elif self.window.exceeded:
-            why = "the flight window is full of messages that are not stable"
-        elif self.window.paced_out:
-            why = "receivers lag"
-        else:
-            why = "others send"
-        return SendTimedOut(str(self.name), f"{seconds:g} s", why)
+        return send_timed_out(self.name, seconds, self.window, complete=self.complete)
 
     def unfinished(self) -> QuorateError:
         """Return why messages are not accepted yet, for a caller that stops waiting."""
@@ -237,6 +236,24 @@ class SourceCore:
         self.registration.wait_until(until)
         self.registration.start(now)
         self._sync_stores()
+
+    def may_begin_at(self, next_sequence: int) -> bool:
+        """Return whether `begin_at` may be called, with a publish store that is ready."""
+        known_upto = self._decision.kept_upto if self._decision is not None else NOTHING
+        return self.numbering.may_begin_at(next_sequence, max(known_upto, self.stable_upto))
+
+    def begin_at(self, next_sequence: int) -> None:
+        """Accept messages from this number on before the first registration is complete."""
+        self.events += self._notices.quorum_lost(frozenset(), self.registration.policy)
+        self.retention = Retention(next_sequence)
+        self.window.restart(next_sequence - 1, 0, self.tracker.stable_upto)
+        self.registration.wait_until(inf)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Note that the publish store may keep messages of the numbers that are known now."""
+        self.numbering.is_known = True
+        self._open_window()
 
     def _sync_stores(self) -> None:
         """Deal with the stores that the policies in force name, and with no others."""
@@ -399,7 +416,8 @@ class SourceCore:
         )
 
     def _begin(self, decision: Decision) -> None:
-        if self.started and decision.kept_upto > self.packed_upto:
+        went_on = decision.kept_upto > self.packed_upto
+        if went_on and (self.started or not self.numbering.withdraw()):
             # Another source went on with the stream: its numbers must not pass for this one's.
             self.registration.error = Fenced(
                 str(self.name), self._streamed_epoch, decision.lineage.epoch
@@ -511,8 +529,12 @@ class SourceCore:
         )
 
     def _set_complete(self, complete: bool) -> None:
-        self.complete = complete
-        self.window.is_open = complete and self.accepting
+        with self.window.lock:
+            self.complete = complete
+            self._open_window()
+
+    def _open_window(self) -> None:
+        self.window.is_open = self.refusal() is None
         self.window.refresh()
 
     def _lose_quorum(self, taking: Set[str]) -> None:
@@ -756,8 +778,7 @@ class SourceCore:
     def stop_accepting(self) -> None:
         """Accept nothing further; accepted messages still go out."""
         self.accepting = False
-        self.window.is_open = False
-        self.window.refresh()
+        self._open_window()
 
     def close(self) -> None:
         """Let streams say goodbye once they have written all frames."""
