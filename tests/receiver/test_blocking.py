@@ -215,3 +215,25 @@ def test_a_loop_ends_as_soon_as_another_thread_closes(group: Group) -> None:
             closing.start()
             closing.join(10)
     assert got == [0, 1, 2, 3]
+
+
+async def kill_the_source(group: Group) -> None:
+    await group.restart_source(kept_upto=7)
+    group.store(12)
+
+
+async def send_unstable(group: Group) -> None:
+    await group.source.until_attached()
+    group.send(9, stable=False)
+
+
+@pytest.mark.expects_log("is withdrawn")
+def test_a_message_that_replaces_a_withdrawn_one_says_so(group: Group) -> None:
+    with opened(group) as receiver:
+        run_blocking(send_unstable(group))
+        assert take(receiver, 10) == list(range(10))
+        run_blocking(kill_the_source(group))
+        replacing = [next(iter(receiver)) for _ in range(5)]
+        assert [m.sequence for m in replacing] == [8, 9, 10, 11, 12]
+        assert [m.payload for m in replacing] == [f"2:{n}".encode() for n in range(8, 13)]
+        assert [m.replaces_withdrawn for m in replacing] == [True, True, False, False, False]

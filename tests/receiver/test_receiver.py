@@ -327,6 +327,7 @@ async def test_what_a_new_epoch_did_not_keep_is_withdrawn(group: Group) -> None:
         assert [m.payload for m in messages] == [f"2:{n}".encode() for n in range(8, 13)]
         withdrawn = await told(receiver, Withdrawn)
         assert (withdrawn.first, withdrawn.last, withdrawn.epoch) == (8, 9, 2)
+        assert [m.sequence for m in messages if m.replaces_withdrawn] == [8, 9]
     assert max(store.receivers[NAME, 0x20][1] for store in group.stores) == 12
 
 
@@ -366,6 +367,7 @@ async def test_what_was_not_handed_over_needs_no_withdrawal(group: Group) -> Non
             f"{epoch}:{n}".encode() for epoch, n in zip(epochs, range(1, 21), strict=True)
         ]
         assert not [e for e in receiver._events.kept() if isinstance(e, Withdrawn)]
+        assert not any(message.replaces_withdrawn for message in messages)
 
 
 @pytest.mark.expects_log("is withdrawn")

@@ -20,6 +20,7 @@ from quorate.protocol.identity import SourceName
 from quorate.receiver import (
     AcknowledgeMode,
     Behaviour,
+    Delivery,
     Receiver,
     RegistrationComplete,
     StartingPoint,
@@ -124,6 +125,11 @@ def test_the_modes_are_those_that_there_are() -> None:
     assert said == [mode.value for mode in AcknowledgeMode]
 
 
+def test_the_deliveries_are_those_that_there_are() -> None:
+    said = [row[0].split('"')[1] for row in table("`delivery=`")]
+    assert said == [delivery.value for delivery in Delivery]
+
+
 async def test_what_is_acknowledged_out_of_order(stores: Stores) -> None:
     async with seven_messages(stores):
         async with await receiver(stores, acknowledge="explicit", options=start("0", [])) as one:
@@ -150,6 +156,7 @@ def test_the_last_ten() -> None:
         ("a_hundred_at_a_time", 3),
         ("until_it_is_quiet", 4),
         ("the_last_hour", 5),
+        ("as_soon_as_it_comes", 6),
     ],
 )
 async def test_the_loops(stores: Stores, name: str, session_id: int) -> None:

@@ -494,8 +494,8 @@ class ReceiverInstance:
         self._lineage_changed.set()
         if withdrawn is None:
             return
-        self.acknowledgements.withdraw(withdrawn.first)
         delivered = min(self._inbox.take_back(self.source, withdrawn.first), withdrawn.last)
+        self.acknowledgements.withdraw(withdrawn.first, delivered)
         if delivered >= withdrawn.first:
             self.world.reach("delivered messages withdrawn", "%s %s", self.name, withdrawn)
             epoch = self.stream.lineage.epoch

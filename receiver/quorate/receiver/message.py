@@ -211,6 +211,16 @@ class Message:
         """The RegID of the source at its stores; 0: its stores assigned different ones."""
         return self.batch.source_reg_id
 
+    @property
+    def replaces_withdrawn(self) -> bool:
+        """Whether this receiver delivered another message with this number before, which is void.
+
+        Only delivery="live" delivers a message that may be withdrawn: see `Withdrawn`. The content
+        may be the same or not. What an earlier receiver with this session ID delivered does not
+        count.
+        """
+        return self.sequence in self.batch.progress.replaced
+
     def acknowledge(self, *, all_before: bool = False) -> None:
         """Acknowledge this message; in any order, from any thread.
 

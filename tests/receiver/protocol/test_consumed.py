@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from quorate.protocol.ranges import Range
 from quorate.receiver.protocol.consumed import (
     Acknowledgements,
     Consumption,
@@ -151,3 +152,26 @@ def test_many_threads_may_consume() -> None:
     for thread in threads:
         thread.join()
     assert progress.upto() == 3999
+
+
+def test_numbers_that_were_delivered_and_withdrawn_are_remembered() -> None:
+    acknowledgements = Acknowledgements(10)
+    before = acknowledgements.progress
+    acknowledgements.withdraw(15, delivered_upto=17)
+    assert not list(before.replaced)
+    assert list(acknowledgements.progress.replaced) == [Range(15, 17)]
+
+
+def test_a_withdrawal_below_the_start_counts_only_what_was_delivered() -> None:
+    acknowledgements = Acknowledgements(10)
+    acknowledgements.withdraw(3, delivered_upto=12)
+    assert list(acknowledgements.progress.replaced) == [Range(10, 12)]
+    acknowledgements.withdraw(3, delivered_upto=5)
+    assert list(acknowledgements.progress.replaced) == [Range(3, 5), Range(10, 12)]
+
+
+def test_a_withdrawal_of_what_was_not_delivered_keeps_the_earlier_ones() -> None:
+    acknowledgements = Acknowledgements(0)
+    acknowledgements.withdraw(5, delivered_upto=9)
+    acknowledgements.withdraw(7, delivered_upto=4)
+    assert list(acknowledgements.progress.replaced) == [Range(5, 9)]

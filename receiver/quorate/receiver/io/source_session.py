@@ -252,8 +252,8 @@ class Session:
         self.lineage_changed.set()
         if withdrawn is None:
             return
-        self.acknowledgements.withdraw(withdrawn.first)
         delivered = min(self.inbox.take_back(self.source, withdrawn.first), withdrawn.last)
+        self.acknowledgements.withdraw(withdrawn.first, delivered)
         if delivered >= withdrawn.first:
             epoch = self.stream.lineage.epoch
             log.warning(

@@ -9,17 +9,27 @@ from __future__ import annotations
 
 from collections import deque
 
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.ranges import Range, RangeSet
+
 
 class Consumption:
     """The count of one stretch of a stream, between two cuts of its lineage."""
 
-    __slots__ = ("_ahead", "_gaps", "_limit", "_single", "_through", "_upto", "source_reg_id")
+    __slots__ = (
+        "_ahead", "_gaps", "_limit", "_single", "_through", "_upto", "replaced", "source_reg_id"
+    )  # fmt: skip
 
     source_reg_id: int
     """The RegID of the stream's source at its stores; 0: its stores assigned different ones."""
+    replaced: RangeSet
+    """The numbers that were delivered and withdrawn before this stretch began."""
 
-    def __init__(self, start: int, source_reg_id: int = 0) -> None:
+    def __init__(
+        self, start: int, source_reg_id: int = 0, replaced: RangeSet | None = None
+    ) -> None:
         self.source_reg_id = source_reg_id
+        self.replaced = RangeSet() if replaced is None else replaced
         self._upto = start - 1
         self._limit: int | None = None
         self._single: deque[int] = deque()
@@ -101,8 +111,14 @@ class Acknowledgements:
         """Acknowledge also what is before the start."""
         self._says_from = self.start - 1
 
-    def withdraw(self, first: int) -> None:
-        """Withdraw the messages from this number on: other messages take their numbers."""
+    def withdraw(self, first: int, delivered_upto: int = NOTHING) -> None:
+        """Withdraw the messages from this number on: other messages take their numbers.
+
+        delivered_upto: the last number that the application was given.
+        """
+        replaced = self.progress.replaced
+        if (low := max(first, self.start)) <= delivered_upto:
+            replaced = replaced.union([Range(low, delivered_upto)])
         for stretch in self._stretches:
             stretch.cut(first - 1)
         # A cut below what was acknowledged happens only if that stream was ended, and another has
@@ -111,7 +127,7 @@ class Acknowledgements:
         self.start = min(self.start, first)
         self._sent = min(self._sent, first - 1)
         self._says_from = min(self._says_from, first)
-        self._stretches.append(Consumption(first, self.progress.source_reg_id))
+        self._stretches.append(Consumption(first, self.progress.source_reg_id, replaced))
 
     def consumed_upto(self) -> int:
         """Return the highest sequence number with all before it consumed."""
