@@ -229,7 +229,7 @@ async def send_unstable(group: Group) -> None:
 
 @pytest.mark.expects_log("is withdrawn")
 def test_a_message_that_replaces_a_withdrawn_one_says_so(group: Group) -> None:
-    with opened(group) as receiver:
+    with opened(group, delivery="live") as receiver:
         run_blocking(send_unstable(group))
         assert take(receiver, 10) == list(range(10))
         run_blocking(kill_the_source(group))

@@ -33,7 +33,7 @@ from quorate.v1 import messages_pb2 as v1
 async def test_recovers_in_order_then_goes_on_live(group: Group) -> None:
     await group.announce()
     group.store(99)
-    async with await opened(group) as receiver:
+    async with await opened(group, delivery="live") as receiver:
         messages = await take(receiver, 100)
         assert numbers(messages) == list(range(100))
         assert all(message.retransmitted for message in messages)
@@ -316,7 +316,7 @@ async def test_a_source_that_moved_is_found_again(group: Group) -> None:
 @pytest.mark.expects_log("is withdrawn")
 async def test_what_a_new_epoch_did_not_keep_is_withdrawn(group: Group) -> None:
     await group.announce()
-    async with await opened(group) as receiver:
+    async with await opened(group, delivery="live") as receiver:
         await told(receiver, SourceAttached)
         group.send(5)
         group.send(9, stable=False)
@@ -334,7 +334,7 @@ async def test_what_a_new_epoch_did_not_keep_is_withdrawn(group: Group) -> None:
 @pytest.mark.expects_log("is withdrawn")
 async def test_consuming_the_withdrawn_acknowledges_nothing_new(group: Group) -> None:
     await group.announce()
-    async with await opened(group) as receiver:
+    async with await opened(group, delivery="live") as receiver:
         await told(receiver, SourceAttached)
         group.send(9, stable=False)
         await take(receiver, 10)
@@ -347,7 +347,7 @@ async def test_consuming_the_withdrawn_acknowledges_nothing_new(group: Group) ->
 
 async def test_what_was_not_handed_over_needs_no_withdrawal(group: Group) -> None:
     await group.announce()
-    async with await opened(group) as receiver:
+    async with await opened(group, delivery="live") as receiver:
         await told(receiver, SourceAttached)
         group.send(9, stable=False)
         (first,) = await take(receiver, 1)
@@ -395,7 +395,7 @@ async def test_what_a_source_sends_again_in_place_is_delivered(group: Group, del
 async def test_a_live_stream_of_an_epoch_that_is_over_is_left(group: Group) -> None:
     """A source that was fenced may live on, behind the address that its successor has."""
     await group.announce()
-    async with await opened(group) as receiver:
+    async with await opened(group, delivery="live") as receiver:
         await told(receiver, SourceAttached)
         group.send(9)
         assert numbers(await take(receiver, 10)) == list(range(10))

@@ -16,6 +16,7 @@ from tests.receiver.real_peers import QUICK, Stores, numbered, receiver, send, s
 from tests.receiver.support import told
 
 from quorate.protocol.consensus import receiver_consensus
+from quorate.protocol.delivery import DELIVERY_DEFAULT
 from quorate.protocol.identity import SourceName
 from quorate.receiver import (
     AcknowledgeMode,
@@ -127,7 +128,8 @@ def test_the_modes_are_those_that_there_are() -> None:
 
 def test_the_deliveries_are_those_that_there_are() -> None:
     said = [row[0].split('"')[1] for row in table("`delivery=`")]
-    assert said == [delivery.value for delivery in Delivery]
+    assert set(said) == {delivery.value for delivery in Delivery}
+    assert table("`delivery=`")[0][0] == f'`"{DELIVERY_DEFAULT.value}"` (the default)'
 
 
 async def test_what_is_acknowledged_out_of_order(stores: Stores) -> None:

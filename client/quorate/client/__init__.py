@@ -13,12 +13,13 @@ from quorate.client.blocking import connect_blocking
 from quorate.client.client import Client, connect
 from quorate.protocol.consensus import Behaviour, StartingPoint
 from quorate.protocol.delays import Delays
+from quorate.protocol.delivery import Delivery
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout, StoreGroup
 from quorate.protocol.pacing import ReceiverPacing
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 from quorate.receiver.message import DeliveredBatch, Message, MessageHandle
-from quorate.receiver.options import AcknowledgeMode, ConfirmDelivery, Delivery, ReceiverOptions
+from quorate.receiver.options import AcknowledgeMode, ConfirmDelivery, ReceiverOptions
 from quorate.receiver.receiver import Receiver
 from quorate.receiver.start import Start
 from quorate.source.options import FlightBehaviour, SourceOptions, StabilityEvents, WithoutQuorum

@@ -19,11 +19,12 @@ from quorate.client.settings import (
     Stores,
     read_settings,
 )
+from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import Closed, QuorateError
 from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
 from quorate.receiver.blocking import Receiver
 from quorate.receiver.events import Event as ReceiverEvent
-from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
+from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
 from quorate.receiver.start import Start
 from quorate.source.blocking import Source
 from quorate.source.events import Event as SourceEvent
@@ -130,7 +131,7 @@ class Client:
         session_id: int | None = None,
         reg_id: int | None = None,
         topic_pattern: str | None = None,
-        delivery: str | Delivery = Delivery.LIVE,
+        delivery: str | Delivery = DELIVERY_DEFAULT,
         acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
         start: Start | str | int | datetime = Start.EARLIEST,
         take_over: bool = False,

@@ -18,10 +18,11 @@ from quorate.client.settings import (
     Stores,
     read_settings,
 )
+from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import Closed
 from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
 from quorate.receiver.events import Event as ReceiverEvent
-from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
+from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
 from quorate.receiver.receiver import Receiver
 from quorate.receiver.start import Start
 from quorate.source.events import Event as SourceEvent
@@ -151,7 +152,7 @@ class Client:
         session_id: int | None = None,
         reg_id: int | None = None,
         topic_pattern: str | None = None,
-        delivery: str | Delivery = Delivery.LIVE,
+        delivery: str | Delivery = DELIVERY_DEFAULT,
         acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
         start: Start | str | int | datetime = Start.EARLIEST,
         take_over: bool = False,
@@ -168,7 +169,8 @@ class Client:
           close.
         - reg_id: the RegID to have, for one topic with one source. It is also the session ID if
           none is given.
-        - delivery: "live" or "stable". acknowledge: "automatic" or "explicit".
+        - delivery: when to hand over a message: once it is "stable", or at once ("live").
+        - acknowledge: "automatic" or "explicit".
         - start: "earliest", "latest", "last:N", a sequence number, a time, or what `Start` makes.
           It counts for each source for which no store has a position of the receiver.
         - take_over: take the identity even if its activity timeout protects another instance.

@@ -7,6 +7,7 @@ without asyncio.
 """
 
 from quorate.protocol.consensus import Behaviour, StartingPoint
+from quorate.protocol.delivery import Delivery
 from quorate.receiver.events import (
     DeregistrationComplete,
     DeregistrationSucceeded,
@@ -31,7 +32,7 @@ from quorate.receiver.events import (
     Withdrawn,
 )
 from quorate.receiver.message import DeliveredBatch, Message, MessageHandle
-from quorate.receiver.options import AcknowledgeMode, ConfirmDelivery, Delivery, ReceiverOptions
+from quorate.receiver.options import AcknowledgeMode, ConfirmDelivery, ReceiverOptions
 from quorate.receiver.protocol.fetch_plan import Answer
 from quorate.receiver.receiver import Receiver
 from quorate.receiver.start import Start

@@ -12,11 +12,12 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
+from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.timeouts import check_timeout
 from quorate.receiver.events import Event
 from quorate.receiver.message import DeliveredBatch, Message
-from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
+from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
 from quorate.receiver.receiver import CLOSE_SECONDS
 from quorate.receiver.receiver import Receiver as AsyncReceiver
 from quorate.receiver.start import Start
@@ -42,7 +43,7 @@ class Receiver:
         session_id: int | None = None,
         reg_id: int | None = None,
         topic_pattern: str | None = None,
-        delivery: str | Delivery = Delivery.LIVE,
+        delivery: str | Delivery = DELIVERY_DEFAULT,
         acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
         start: Start | str | int | datetime = Start.EARLIEST,
         take_over: bool = False,

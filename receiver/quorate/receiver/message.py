@@ -216,8 +216,7 @@ class Message:
         """Whether this receiver delivered another message with this number before, which is void.
 
         Only delivery="live" delivers a message that may be withdrawn: see `Withdrawn`. The content
-        may be the same or not. What an earlier receiver with this session ID delivered does not
-        count.
+        may be the same or not. An earlier receiver with this session ID does not count.
         """
         return self.sequence in self.batch.progress.replaced
 

@@ -14,16 +14,6 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import FRAME_BYTES_MAX
 
 
-class Delivery(enum.Enum):
-    """The time at which a message is delivered."""
-
-    LIVE = "live"
-    """At once. The receiver gets Withdrawn if the source fails before the message is stable and its
-    next epoch does not keep it."""
-    STABLE = "stable"
-    """Once it is stable. It will never be withdrawn."""
-
-
 class AcknowledgeMode(enum.Enum):
     """The act that acknowledges a message."""
 

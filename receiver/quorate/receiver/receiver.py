@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from quorate.protocol.choices import choice_of, options_of
+from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import (
     Closed,
     Deregistered,
@@ -53,7 +54,7 @@ from quorate.receiver.io.inbox import Inbox
 from quorate.receiver.io.source_session import Session
 from quorate.receiver.io.watch_directory import Watcher
 from quorate.receiver.message import DeliveredBatch, Message
-from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
+from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
 from quorate.receiver.protocol.directory import (
     Directory,
     SourceRecord,
@@ -93,7 +94,7 @@ class Receiver:
         session_id: int | None = None,
         reg_id: int | None = None,
         topic_pattern: str | None = None,
-        delivery: str | Delivery = Delivery.LIVE,
+        delivery: str | Delivery = DELIVERY_DEFAULT,
         acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
         start: Start | str | int | datetime = Start.EARLIEST,
         take_over: bool = False,
@@ -113,7 +114,8 @@ class Receiver:
           close.
         - reg_id: the RegID to have, for one topic with one source. It is also the session ID if
           none is given.
-        - delivery: "live" or "stable". acknowledge: "automatic" or "explicit".
+        - delivery: when to hand over a message: once it is "stable", or at once ("live").
+        - acknowledge: "automatic" or "explicit".
         - start: "earliest", "latest", "last:N", a sequence number, a time, or what `Start` makes.
           It counts for each source for which no store has a position of the receiver.
         - take_over: take the identity even if its activity timeout protects another instance.

@@ -43,7 +43,6 @@ def settings(**changes: Any) -> BenchSettings:
     ("changes", "argument"),
     [
         ({"durability": "perhaps"}, "--durability"),
-        ({"delivery": "later"}, "--delivery"),
         ({"size": 15}, "--size"),
         ({"size": 2**20 + 1}, "--size"),
         ({"rate": 0.0}, "--rate"),

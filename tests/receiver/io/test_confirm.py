@@ -20,7 +20,7 @@ from quorate.source import DeliveryConfirmed, FlightRelieved, Source, SourceOpti
 async def test_a_source_that_asks_is_told_what_was_consumed(group: Group) -> None:
     group.source.asks_for_confirmation = True
     await group.announce()
-    async with await opened(group) as one:
+    async with await opened(group, delivery="live") as one:
         await told(one, SourceAttached)
         group.send(9, stable=False)
         await taken(one, 6)
@@ -57,7 +57,7 @@ async def test_who_is_told(group: Group, asks: bool, options: dict[str, str], te
 async def test_what_was_withdrawn_is_confirmed_anew(group: Group) -> None:
     group.source.asks_for_confirmation = True
     await group.announce()
-    async with await opened(group) as one:
+    async with await opened(group, delivery="live") as one:
         await told(one, SourceAttached)
         group.send(9, stable=False)
         await taken(one, 10)

@@ -221,7 +221,7 @@ async def test_a_batch_is_acknowledged_as_a_whole(group: Group) -> None:
 
 async def test_only_what_is_stable_is_acknowledged(group: Group) -> None:
     await group.announce()
-    async with await opened(group) as receiver:
+    async with await opened(group, delivery="live") as receiver:
         await told(receiver, SourceAttached)
         group.send(4)
         group.send(9, stable=False)

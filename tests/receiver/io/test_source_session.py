@@ -10,12 +10,13 @@ import pytest
 from tests.receiver.fakes import NAME
 from tests.receiver.subscribed import to_all_of
 
+from quorate.protocol.delivery import Delivery
 from quorate.protocol.policy import Policy
 from quorate.receiver import RegistrationChanged, SourceChanged
 from quorate.receiver.events import Event
 from quorate.receiver.io.inbox import Inbox
 from quorate.receiver.io.source_session import Session
-from quorate.receiver.options import Delivery, ReceiverOptions
+from quorate.receiver.options import ReceiverOptions
 from quorate.receiver.protocol.directory import SourceRecord
 from quorate.receiver.protocol.stream import Room
 from quorate.transport.event_log import EventLog

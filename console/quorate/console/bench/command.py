@@ -18,6 +18,7 @@ from quorate.console.ui.output import (
     print_jsonl,
     print_table,
 )
+from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.exit_codes import FAILED
 
 
@@ -34,11 +35,8 @@ def bench(
     ] = None,
     receivers: Annotated[int, typer.Option(min=0, max=16, help="The number of receivers.")] = 1,
     delivery: Annotated[
-        str,
-        typer.Option(
-            metavar="live|stable", help="Hand over a message at once, or when it is stable."
-        ),
-    ] = "live",
+        Delivery, typer.Option(help="Hand over a message at once, or when it is stable.")
+    ] = DELIVERY_DEFAULT,
     kill_store: Annotated[
         bool, typer.Option("--kill-store", help="Kill one store with SIGKILL at half way.")
     ] = False,
@@ -68,7 +66,7 @@ def bench(
         durability=durability,
         rate=rate,
         receivers=receivers,
-        delivery=delivery,
+        delivery=delivery.value,
         kill_store=kill_store,
         pause_store=pause_store,
     )

@@ -35,8 +35,6 @@ class BenchSettings:
             raise InvalidArgument(
                 "--durability", f"{self.durability!r} is none of fsync, os and memory"
             )
-        if self.delivery not in ("live", "stable"):
-            raise InvalidArgument("--delivery", f"{self.delivery!r} is neither live nor stable")
         if not HEADER_BYTES <= self.size <= MESSAGE_BYTES_USUAL:
             raise InvalidArgument(
                 "--size", f"{self.size} is not between {HEADER_BYTES} and {MESSAGE_BYTES_USUAL}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import enum
 import json
 import logging
 import sys
@@ -31,6 +30,7 @@ from quorate.console.ui.settings import (
     resolve,
 )
 from quorate.console.ui.warnings import show_warnings
+from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName, parse_session_id
 
@@ -39,13 +39,6 @@ if TYPE_CHECKING:
     from quorate.receiver import Message, Receiver
 
 _log = logging.getLogger("quorate.console")
-
-
-class Delivery(enum.StrEnum):
-    """The moment when a message is handed over."""
-
-    LIVE = "live"
-    STABLE = "stable"
 
 
 def receive(
@@ -83,7 +76,7 @@ def receive(
     delivery: Annotated[
         Delivery,
         typer.Option(rich_help_panel=SAFETY, help="Print a message at once, or when it is stable."),
-    ] = Delivery.LIVE,
+    ] = DELIVERY_DEFAULT,
     take_over: Annotated[
         bool,
         typer.Option(

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import grpc.aio
 
+from quorate.protocol.delivery import Delivery
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
@@ -20,7 +21,7 @@ from quorate.receiver.io.source_session import (
     Session,
     pause,
 )
-from quorate.receiver.options import ConfirmDelivery, Delivery
+from quorate.receiver.options import ConfirmDelivery
 from quorate.receiver.protocol import live_stream
 from quorate.transport.delays import shortened
 from quorate.transport.failures import errors_of

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from quorate.protocol.delays import REGISTER
+from quorate.protocol.delivery import Delivery
 from quorate.protocol.errors import QuorateError, StoreStopping, Unreachable
 from quorate.protocol.limits import FRAME_BYTES_MAX
 from quorate.protocol.ranges import Range
@@ -23,7 +24,7 @@ from quorate.receiver.io.inbox import Inbox
 from quorate.receiver.io.locate import locate
 from quorate.receiver.io.register import Registrar
 from quorate.receiver.message import DeliveredBatch
-from quorate.receiver.options import Delivery, ReceiverOptions
+from quorate.receiver.options import ReceiverOptions
 from quorate.receiver.protocol import registration
 from quorate.receiver.protocol.consumed import Acknowledgements
 from quorate.receiver.protocol.directory import SourceRecord
