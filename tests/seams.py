@@ -294,6 +294,9 @@ SCRUB_SAVE_SECONDS = Seam(SCRUB, "SAVE_SECONDS")
 
 # Of the source.
 
+SOURCE_BATCHER = "quorate.source.io.batcher"
+SOURCE_BATCHER_PATIENCE_SECONDS = Seam(SOURCE_BATCHER, "_PATIENCE_SECONDS")
+
 SOURCE_ENGINE = "quorate.source.io.engine"
 SOURCE_ENGINE_STABLE_NEWS_SECONDS = Seam(SOURCE_ENGINE, "_STABLE_NEWS_SECONDS")
 SOURCE_ENGINE_TICK_SECONDS = Seam(SOURCE_ENGINE, "_TICK_SECONDS")
@@ -305,6 +308,9 @@ CATCH_UP_LOOK_KNOWN = Seam(CATCH_UP, "_Look.known")
 
 CONFIRMATIONS = "quorate.source.protocol.confirmations"
 CONFIRMATIONS_RECEIVERS_MAX = Seam(CONFIRMATIONS, "RECEIVERS_MAX")
+
+LIVE_SERVER = "quorate.source.io.live_server"
+LIVE_SERVER_KEEPALIVES_DUE = Seam(LIVE_SERVER, "LiveServer.keepalives_due")
 
 SOURCE_CORE = "quorate.source.protocol.core"
 SOURCE_CORE_BEGIN = Seam(SOURCE_CORE, "SourceCore._begin")

@@ -54,6 +54,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.beating = asyncio.Event()
         """Cleared: heartbeats are not answered."""
         self.beating.set()
+        self.acknowledges_upto = 1 << 62
+        """Nothing above it is acknowledged."""
         self.answering = asyncio.Event()
         """Cleared: promises are not answered."""
         self.answering.set()
@@ -226,7 +228,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
                 while self.replaced:
                     yield v1.AppendResponse(replaced=self.replaced.pop(0))
                 upto = acknowledged
-                while upto + 1 in self.messages:
+                while upto < self.acknowledges_upto and upto + 1 in self.messages:
                     upto += 1
                 for first, last in self.skips:
                     if upto + 1 == first:
@@ -259,6 +261,10 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
 
     def acknowledge_again(self) -> None:
         self.acknowledging.set()
+        self._poke()
+
+    def acknowledge_upto(self, upto: int) -> None:
+        self.acknowledges_upto = upto
         self._poke()
 
     async def _read(self, requests: AsyncIterator[m.Frame], expected: int) -> QuorateError | None:

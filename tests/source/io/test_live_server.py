@@ -114,6 +114,55 @@ async def test_live_does_not_wait_for_stable_and_stable_is_told_at_once(
                 pass
 
 
+async def test_what_a_batch_says_to_be_stable_is_not_said_again(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seams.SOURCE_ENGINE_STABLE_NEWS_SECONDS.replace(monkeypatch, 1e6)
+    seams.SOURCE_BATCHER_PATIENCE_SECONDS.replace(monkeypatch, 1e6)
+    for store in stores:
+        store.acknowledges_upto = -1
+    async with await open_source(stores) as source, Client(source) as client:
+        call = client.attach(v1.DELIVERY_LEVEL_STABLE)
+        await call.read()
+        await source.send(b"0")
+        assert await anext(batches(call)) == (0, 0, [b"0"])
+        await source.send(b"1")
+        for upto in range(2):
+            for store in stores:
+                await store.until_held(upto)
+                store.acknowledge_upto(upto)
+            async with asyncio.timeout(60):
+                frame = await call.read()
+            kind = "keepalive" if upto else "batch"
+            assert (frame.WhichOneof("kind"), frame.stable_upto) == (kind, upto)
+
+
+async def test_what_is_stable_is_told_while_more_gathers(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not wait until the stores that are busy with the next batch have it."""
+    seams.SOURCE_ENGINE_STABLE_NEWS_SECONDS.replace(monkeypatch, 1e6)
+    for store in stores:
+        store.acknowledges_upto = -1
+    async with await open_source(stores) as source, Client(source) as client:
+        call = client.attach(v1.DELIVERY_LEVEL_STABLE)
+        await call.read()
+        for number in range(2):
+            await source.send(b"%d" % number)
+            assert (await anext(batches(call)))[:2] == (number, number)
+        seams.SOURCE_BATCHER_PATIENCE_SECONDS.replace(monkeypatch, 1e6)
+        seams.LIVE_SERVER_KEEPALIVES_DUE.replace(monkeypatch, lambda _: None)
+        await source.send(b"2")
+        for store in stores:
+            await store.until_held(1)
+            store.acknowledge_upto(0)
+        async with asyncio.timeout(60):
+            frame = await call.read()
+        assert (frame.WhichOneof("kind"), frame.stable_upto) == ("keepalive", 0)
+        for store in stores:
+            store.acknowledge_upto(10)
+
+
 async def test_a_quiet_stream_says_how_far_it_is_stable(stores: Stores) -> None:
     async with await open_source(stores) as source, Client(source) as client:
         call = client.attach()

@@ -67,11 +67,9 @@ class Packer:
 
     def _pump(self) -> None:
         self._scheduled = False
-        if not self._core.can_take:
-            return
-        if self._window.full or self._core.idle_quorum():
+        if self._core.packs_soon:
             self._pack()
-        elif self._late is None:
+        elif self._core.can_take and self._late is None:
             self._late = self._loop.call_later(_PATIENCE_SECONDS, self._pack_late)
 
     def _pack_late(self) -> None:

@@ -58,12 +58,13 @@ class _Receiver:
         self.keepalive_due = False
         self.ended = False
         self.news = asyncio.Event()
-        self._frames: deque[Framed] = deque()
+        self._frames: deque[tuple[Framed, int]] = deque()
+        """The frames, each with how far it says that the stream is stable."""
         self._fragment_at = 0
         self._bytes = 0
         self._bytes_max = queue_bytes
 
-    def put(self, frame: Framed) -> int:
+    def put(self, frame: Framed, stable_upto: int) -> int:
         """Queue a frame. Return how many frames were dropped because the receiver is too slow."""
         dropped = 0
         self._bytes += len(frame) + _FRAME_OVERHEAD
@@ -72,7 +73,7 @@ class _Receiver:
             self._frames.clear()
             self._fragment_at = 0
             self._bytes = len(frame) + _FRAME_OVERHEAD
-        self._frames.append(frame)
+        self._frames.append((frame, stable_upto))
         self.news.set()
         return dropped
 
@@ -80,10 +81,12 @@ class _Receiver:
         """Return the next frame, or fragment of a large batch; None: none waits."""
         if not self._frames:
             return None
-        frame = self._frames[0]
+        frame, told = self._frames[0]
         if isinstance(frame, bytes):
+            self.told_stable_upto = max(self.told_stable_upto, told)
             self._taken()
             return frame
+        self.told_stable_upto = stable_upto
         fragment = fragment_frame(frame, self._fragment_at, stable_upto)
         self._fragment_at += FRAGMENT_BYTES
         if self._fragment_at >= frame.size:
@@ -91,7 +94,7 @@ class _Receiver:
         return fragment
 
     def _taken(self) -> None:
-        self._bytes -= len(self._frames.popleft()) + _FRAME_OVERHEAD
+        self._bytes -= len(self._frames.popleft()[0]) + _FRAME_OVERHEAD
         self._fragment_at = 0
 
 
@@ -169,7 +172,7 @@ class LiveServer:
     def publish(self, frame: Framed) -> None:
         """Queue a frame for every receiver."""
         for receiver in self._receivers:
-            dropped = receiver.put(frame)
+            dropped = receiver.put(frame, self._core.stable_upto)
             if dropped:
                 self._log.add(events.ReceiverOverrun(receiver.session_id, dropped))
 
@@ -180,7 +183,7 @@ class LiveServer:
 
     def stable_advanced(self) -> None:
         """Tell receivers that wait for stability how far it is, unless a batch is about to."""
-        if not self._core.window.payloads:
+        if not self._core.packs_soon:
             for receiver in self._receivers:
                 if receiver.wants_stable:
                     receiver.news.set()

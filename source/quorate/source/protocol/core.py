@@ -712,6 +712,11 @@ class SourceCore:
         )
 
     @property
+    def packs_soon(self) -> bool:
+        """Whether what has gathered need not gather for longer."""
+        return self.can_take and (self.window.full or self.idle_quorum())
+
+    @property
     def can_commit(self) -> bool:
         """Whether a batch of its own may be taken now: nothing has gathered, nothing is on its
         way."""
