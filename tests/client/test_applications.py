@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from tests.console.test_tutorial import Processes, blocks, interrupt, until
 
+from quorate.client import connect
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "applications.md").read_text()
 
@@ -86,6 +88,15 @@ def test_cells_of_a_notebook(processes: Processes, monkeypatch: pytest.MonkeyPat
 
     asyncio.run(run_cells())
     assert names["receipt"].sequence == 0
+
+
+def test_the_settings_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "quorate.toml").write_text(program("stores = ["))
+    settings = connect(tmp_path / "quorate.toml")._settings
+    assert settings.source_options("orders", None).advertise == "app.example:7400"
+    assert settings.source_options("metrics.cpu", None).delays.longest == 5
+    assert settings.receiver_options("orders", None).acknowledge_interval == 1
+    assert settings.receiver_options("trades", None).request_timeout == 2
 
 
 def test_the_level_of_the_loggers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ def test_a_layout_from_text() -> None:
     assert Layout.from_toml('[[groups]]\nname = "a"\nstores = ["h:1"]').stores[0].address == "h:1"
     with pytest.raises(ConfigurationInvalid, match=r"groups\.0\.stores: must be given"):
         Layout.from_toml('[[groups]]\nname = "a"')
-    with pytest.raises(ConfigurationInvalid, match="no group"):
+    with pytest.raises(ConfigurationInvalid, match="groups: must be given, or stores"):
         Layout.from_toml("")
     with pytest.raises(ConfigurationInvalid, match="line 1"):
         Layout.from_toml("what?")

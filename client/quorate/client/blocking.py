@@ -19,6 +19,7 @@ from quorate.client.settings import (
     Stores,
     read_settings,
 )
+from quorate.protocol.delays import Delays
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import Closed, QuorateError
 from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
@@ -49,13 +50,16 @@ def connect_blocking(
     timeout: float | None = OPEN_SECONDS,
     heartbeat_interval: float = HEARTBEAT_SECONDS,
     heartbeat_timeout: float = SILENCE_SECONDS,
+    delays: Delays | None = None,
 ) -> Client:
     """Return a client of these stores, for code without asyncio.
 
     Arguments and errors are those of quorate.client.connect. All calls may be made from any thread.
     """
     return Client(
-        read_settings(stores, previous_policies, timeout, heartbeat_interval, heartbeat_timeout)
+        read_settings(
+            stores, previous_policies, timeout, heartbeat_interval, heartbeat_timeout, delays
+        )
     )
 
 
@@ -115,7 +119,7 @@ class Client:
                 reg_id=reg_id,
                 publish_store=publish_store,
                 take_over=take_over,
-                options=options,
+                options=settings.source_options(topic, options),
                 timeout=settings.timeout if timeout is None else timeout,
                 on_event=on_event,
                 connections=self._connections,
@@ -158,7 +162,7 @@ class Client:
                 acknowledge=acknowledge,
                 start=start,
                 take_over=take_over,
-                options=options,
+                options=settings.receiver_options(topic, options),
                 timeout=settings.timeout if timeout is None else timeout,
                 on_event=on_event,
                 connections=self._connections,

@@ -18,6 +18,7 @@ from quorate.client.settings import (
     Stores,
     read_settings,
 )
+from quorate.protocol.delays import Delays
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import Closed
 from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
@@ -44,12 +45,14 @@ def connect(
     timeout: float | None = OPEN_SECONDS,
     heartbeat_interval: float = HEARTBEAT_SECONDS,
     heartbeat_timeout: float = SILENCE_SECONDS,
+    delays: Delays | None = None,
 ) -> Client:
     """Return a client of these stores.
 
     - stores: `name=host:port,name=host:port,…`, or a list of such names with addresses: a majority
       of these stores makes a message stable. Or a Layout of groups with rules and backups. Or the
-      path of a TOML file that describes one.
+      path of the TOML file that the command reads, too: with stores or groups, earlier
+      configurations, and options for sources and receivers.
     - previous_policies: what `stores` was in earlier configurations. Needed until one source has
       registered under the present one. Without it the source refuses to take over a stream that is
       under another policy.
@@ -58,6 +61,8 @@ def connect(
     - heartbeat_interval: seconds between two heartbeats on each connection.
     - heartbeat_timeout: seconds of silence after which the client takes a store or a source for
       hung, and a store or a source this client. Events report it.
+    - delays: how long sources and receivers wait between attempts to reach a peer, unless their
+      options say otherwise in code; None: as their options say.
 
     The call does not speak with the stores: the first source or receiver that opens does. Use the
     client on one event loop.
@@ -65,7 +70,9 @@ def connect(
     Raises InvalidArgument, or ConfigurationInvalid with every problem of a file.
     """
     return Client(
-        read_settings(stores, previous_policies, timeout, heartbeat_interval, heartbeat_timeout)
+        read_settings(
+            stores, previous_policies, timeout, heartbeat_interval, heartbeat_timeout, delays
+        )
     )
 
 
@@ -117,6 +124,7 @@ class Client:
           one.
         - publish_store: keeps what is not stable yet; None: in memory.
         - take_over: take the identity even if another process is using it now.
+        - options: further settings. One that is not named here has the value of the client's file.
         - timeout: seconds to wait for enough stores; None: that of the client.
         - on_event: a function that gets each event at once, on the event loop, from the start of
           the registration on. It must not block.
@@ -136,7 +144,7 @@ class Client:
                 reg_id=reg_id,
                 publish_store=publish_store,
                 take_over=take_over,
-                options=options,
+                options=settings.source_options(topic, options),
                 timeout=settings.timeout if timeout is None else timeout,
                 on_event=on_event,
                 connections=self._connections,
@@ -174,6 +182,7 @@ class Client:
         - start: "earliest", "latest", "last:N", a sequence number, a time, or what `Start` makes.
           It counts for each source for which no store has a position of the receiver.
         - take_over: take the identity even if its activity timeout protects another instance.
+        - options: further settings. One that is not named here has the value of the client's file.
         - timeout: seconds to wait for stores to answer, and for a registration with each source
           that they know; None: that of the client.
         - on_event: a function that gets each event at once, on the event loop, from the start of
@@ -198,7 +207,7 @@ class Client:
                 acknowledge=acknowledge,
                 start=start,
                 take_over=take_over,
-                options=options,
+                options=settings.receiver_options(topic, options),
                 timeout=settings.timeout if timeout is None else timeout,
                 on_event=on_event,
                 connections=self._connections,

@@ -1,21 +1,27 @@
 """The settings that all sources and receivers of a client share, as an application gives them.
 
-Reading a file is the only I/O here; nothing is opened.
+Nothing is opened here. A file is read in quorate.client.file_settings.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
+from typing import Any
 
-from quorate.protocol.errors import ConfigurationInvalid
+from quorate.client.file_settings import OptionSections, read_file
+from quorate.protocol.choices import options_of
+from quorate.protocol.delays import Delays
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.heartbeat import Heartbeat
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.timeouts import check_timeout
+from quorate.receiver.options import ReceiverOptions
+from quorate.source.options import SourceOptions
 
 Stores = str | os.PathLike[str] | Sequence[str | StoreAddress] | Layout
 """The stores, as `connect` takes them."""
@@ -32,6 +38,23 @@ class Settings:
     """Seconds for which opening waits, unless the call says otherwise; inf: as long as it takes."""
     heartbeat: Heartbeat
     """The pace of the heartbeats with stores, sources and receivers."""
+    delays: Delays | None
+    """The delays of all sources and receivers; None: those of their options."""
+    options: OptionSections = field(default_factory=OptionSections)
+    """The options that a file has for sources and receivers."""
+
+    def source_options(self, topic: str, code: SourceOptions | None) -> SourceOptions:
+        """Return the options of a source. Those named in code win. Raises InvalidArgument."""
+        given = options_of(SourceOptions, code)
+        return self.options.source.of(topic, given, **self._shared())
+
+    def receiver_options(self, topic: str | None, code: ReceiverOptions | None) -> ReceiverOptions:
+        """Return the options of a receiver. Those named in code win. Raises InvalidArgument."""
+        given = options_of(ReceiverOptions, code)
+        return self.options.receiver.of(topic, given, **self._shared())
+
+    def _shared(self) -> dict[str, Any]:
+        return {} if self.delays is None else {"delays": self.delays}
 
 
 def read_settings(
@@ -40,16 +63,24 @@ def read_settings(
     timeout: float | None,
     heartbeat_interval: float,
     heartbeat_timeout: float,
+    delays: Delays | None,
 ) -> Settings:
     """Return the settings of a client.
 
     Raises InvalidArgument, or ConfigurationInvalid with every problem of a file.
     """
     check_timeout(timeout)
+    if not isinstance(delays, Delays | None):
+        raise InvalidArgument("delays", f"{delays!r} is not made by Delays")
+    seconds = inf if timeout is None else timeout
     previous = tuple(read_layout(earlier) for earlier in previous_policies)
     heartbeat = Heartbeat(interval=heartbeat_interval, timeout=heartbeat_timeout)
-    patience = inf if timeout is None else timeout
-    return Settings(read_layout(stores), previous, patience, heartbeat)
+    file = _file(stores)
+    if file is None:
+        return Settings(read_layout(stores), previous, seconds, heartbeat, delays)
+    read = read_file(file)
+    before = (*read.previous, *previous)
+    return Settings(read.layout, before, seconds, heartbeat, delays, read.options)
 
 
 def read_layout(stores: Stores) -> Layout:
@@ -61,9 +92,9 @@ def read_layout(stores: Stores) -> Layout:
         case Layout():
             return stores
         case os.PathLike():
-            return _read_file(Path(stores))
-        case str() if stores.strip().endswith(".toml"):
-            return _read_file(Path(stores.strip()))
+            return read_file(Path(stores)).layout
+        case str() if (file := _file(stores)) is not None:
+            return read_file(file).layout
         case str():
             return Layout.plain(stores)
         case _:
@@ -75,9 +106,8 @@ def read_layout(stores: Stores) -> Layout:
             )
 
 
-def _read_file(path: Path) -> Layout:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationInvalid(str(path), f"  {error.strerror}") from None
-    return Layout.from_toml(text)
+def _file(stores: Stores) -> Path | None:
+    """Return the path of the file that is meant; None: no file is."""
+    if isinstance(stores, str):
+        return Path(stores.strip()) if stores.strip().endswith(".toml") else None
+    return Path(stores) if isinstance(stores, os.PathLike) else None

@@ -1,12 +1,16 @@
 """Options as an application gives them: whole, or one that takes an enum's member or its text.
 
-Only the reading of a value is here; each enum is beside the option that takes it.
+Only the reading of a value is here; each enum is beside the option that takes it. Options in a file
+are in quorate.protocol.option_text.
 """
 
 from __future__ import annotations
 
+import difflib
 import enum
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, Self, TypeVar
 
 from quorate.protocol.errors import InvalidArgument
 
@@ -42,3 +46,29 @@ def read_choices(options: object, **kinds: type[enum.Enum]) -> None:
     """
     for name, kind in kinds.items():
         object.__setattr__(options, name, choice_of(name, kind, getattr(options, name)))
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """Return what to say after an unknown name: the one that is meant, or all that are known."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(known)}"
+
+
+class RemembersGiven:
+    """A base of options: remembers which of them the application named."""
+
+    __slots__ = ("_given",)
+    _given: frozenset[str]
+
+    def __new__(cls, *in_order: object, **named: object) -> Self:
+        """Make options, and note the names of the arguments."""
+        made = super().__new__(cls)
+        names = [each.name for each in fields(cls)]  # type: ignore[arg-type]
+        given = frozenset(names[: len(in_order)]) | frozenset(named)
+        object.__setattr__(made, "_given", given)
+        return made
+
+
+def named_in(options: RemembersGiven) -> dict[str, Any]:
+    """Return the options that the application named, by name."""
+    return {name: getattr(options, name) for name in options._given}

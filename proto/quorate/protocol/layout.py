@@ -87,7 +87,7 @@ class Layout:
 
     @staticmethod
     def from_toml(text: str) -> Layout:
-        """Return the layout in a file as the command reads it too: [[groups]] and intergroup.
+        """Return the layout in a file as the command reads it too: stores, or [[groups]].
 
         Other keys of the file are ignored. Raises ConfigurationInvalid with every problem.
         """

@@ -11,9 +11,9 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from quorate.protocol.choices import choice_of
+from quorate.protocol.choices import choice_of, did_you_mean
 from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
-from quorate.protocol.identity import StoreAddress
+from quorate.protocol.identity import StoreAddress, parse_stores
 from quorate.protocol.layout import Layout, StoreGroup
 from quorate.protocol.policy import IntergroupRule, IntragroupRule
 
@@ -42,7 +42,7 @@ def parse_group(text: str) -> StoreGroup:
     )
 
 
-# As TOML: [[groups]] with name, stores, rule, backups; intergroup = "…"
+# As TOML: stores = […], or [[groups]] with name, stores, rule, backups; intergroup = "…"
 
 
 def read_toml(text: str) -> Layout:
@@ -51,10 +51,70 @@ def read_toml(text: str) -> Layout:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationInvalid("of groups", f"  {error}") from None
-    layout, problems = read_layout(values.get("groups", []), values.get("intergroup"))
+    layout, problems = read_layout_keys(values)
     if layout is None:
+        problems = problems or ["groups: must be given, or stores"]
         raise ConfigurationInvalid("of groups", "\n".join(f"  {each}" for each in problems))
     return layout
+
+
+LAYOUT_KEYS = ("stores", "groups", "intergroup")
+"""The keys of a layout, in a file or in a table of [[previous]]."""
+
+
+def read_layout_keys(values: Mapping[str, Any], where: str = "") -> tuple[Layout | None, list[str]]:
+    """Return the layout of the key `stores` or `groups`, and every problem with its path.
+
+    The layout is None if there are problems, or neither key. where: the prefix of the paths.
+    """
+    if "groups" not in values:
+        wrong = [f"{where}intergroup: needs [[{where}groups]]"]
+        problems = wrong if "intergroup" in values else []
+        if "stores" not in values or problems:
+            return None, problems
+        try:
+            return Layout.plain(read_stores(values["stores"])), []
+        except InvalidArgument as error:
+            return None, [f"{where}stores: {error.detail}"]
+    if "stores" in values:
+        return None, [
+            f"{where}stores: cannot stand beside [[{where}groups]]; name the stores in a group"
+        ]
+    return read_layout(values["groups"], values.get("intergroup"), where)
+
+
+def read_previous(values: Any) -> tuple[tuple[Layout, ...], list[str]]:
+    """Return earlier layouts, each a table with stores, or with groups and intergroup.
+
+    Also return every problem with its path.
+    """
+    if not isinstance(values, list) or not all(isinstance(value, Mapping) for value in values):
+        return (), ["previous: is not a list of tables; write [[previous]] first"]
+    layouts: list[Layout] = []
+    problems: list[str] = []
+    for number, value in enumerate(values):
+        where = f"previous.{number}."
+        problems += [
+            f"{where}{key}: unknown{did_you_mean(key, LAYOUT_KEYS)}"
+            for key in value
+            if key not in LAYOUT_KEYS
+        ]
+        layout, wrong = read_layout_keys(value, where)
+        problems += wrong
+        if layout is not None:
+            layouts.append(layout)
+        elif not wrong:
+            problems.append(f"{where}stores: must be given, or [[previous.groups]]")
+    return tuple(layouts), problems
+
+
+def read_stores(value: Any) -> tuple[StoreAddress, ...]:
+    """Return the stores of a text, or of a list of texts. Raises InvalidArgument."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        value = ",".join(value)
+    if not isinstance(value, str):
+        raise InvalidArgument("stores", f"{value!r} is not a list of name=host:port")
+    return parse_stores(value)
 
 
 def read_layout(groups: Any, intergroup: Any, where: str = "") -> tuple[Layout | None, list[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from quorate.protocol.choices import read_choices
+from quorate.protocol.choices import RemembersGiven, read_choices
 from quorate.protocol.consensus import Behaviour, StartingPoint
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.errors import InvalidArgument
@@ -35,7 +35,7 @@ class ConfirmDelivery(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ReceiverOptions:
+class ReceiverOptions(RemembersGiven):
     """The settings of a receiver; all times are in seconds. Raises InvalidArgument."""
 
     consensus: Behaviour | str = Behaviour.MAJORITY

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from math import inf
 
-from quorate.protocol.choices import read_choices
+from quorate.protocol.choices import RemembersGiven, read_choices
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.errors import InvalidArgument
@@ -46,7 +46,7 @@ class StabilityEvents(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceOptions:
+class SourceOptions(RemembersGiven):
     """The settings of a source. Raises InvalidArgument if one of them makes no sense.
 
     A member of an enum can be given as its text: `flight_behaviour="notify"`.

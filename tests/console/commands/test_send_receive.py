@@ -364,3 +364,17 @@ def test_a_paced_source_waits_for_whom_it_is_to_wait_for(environment: dict[str, 
         rest = ("receive", "paced", "--session-id", "0x20", "--count", "20")
         assert quorate(environment, *rest).stdout == b"b\n" * 20
         assert sending.wait(60) == 0
+
+
+def test_options_of_the_file(environment: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("[source]\nmessage_bytes_max = 3\n[receiver]\nwait_for_source = 0\n")
+    with_file = environment | {"QUORATE_CONFIG": str(file)}
+    sent = quorate(with_file, "send", "limited", given=b"four\n")
+    assert b"4 bytes" in sent.stderr
+    assert sent.returncode != 0
+    assert b"nobody" in quorate(with_file, "receive", "nobody").stderr
+    file.write_text("[receiver]\nwait_for_sorce = 0\n")
+    refused = quorate(with_file, "receive", "limited")
+    assert refused.returncode == 78
+    assert b"receiver.wait_for_sorce: unknown; did you mean wait_for_source?" in refused.stderr

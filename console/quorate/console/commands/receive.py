@@ -137,10 +137,11 @@ def receive(
         "take_over": take_over,
         "timeout": settings.timeout,
     }
-    options = {
-        "wait_for_source": wait,
-        "waited_for": not not_waited_for,
-    }
+    options: dict[str, Any] = {}
+    if wait is not None:
+        options["wait_for_source"] = wait
+    if not_waited_for:
+        options["waited_for"] = False
     run(_Receiving(settings, opening, options, count, until_idle, events).run)
 
 
@@ -160,7 +161,9 @@ class _Receiving:
         async with await Receiver.open(
             stores=self.settings.stores,
             acknowledge="explicit",
-            options=ReceiverOptions(**self.options),
+            options=self.settings.options("receiver", ReceiverOptions).of(
+                self.opening.get("topic"), ReceiverOptions(**self.options)
+            ),
             **self.opening,
         ) as receiver:
             writer = Writer(self.settings.output, as_object)

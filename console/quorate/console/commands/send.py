@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,7 +133,7 @@ def send(
     opening = {
         "session_id": parse_session_id(session_id) if session_id is not None else None,
         "take_over": take_over,
-        "options": _options(receiver_paced, registration_interval),
+        "options": _options(settings, topic, receiver_paced, registration_interval),
     }
     with ExitStack() as stack:
         descriptor = _open(file, stack)
@@ -143,15 +143,20 @@ def send(
         run(sending.run)
 
 
-def _options(receiver_paced: int | None, registration_interval: float | None) -> SourceOptions:
+def _options(
+    settings: GroupSettings,
+    topic: str,
+    receiver_paced: int | None,
+    registration_interval: float | None,
+) -> SourceOptions:
     from quorate.source import ReceiverPacing, SourceOptions
 
-    options = SourceOptions()
+    given: dict[str, Any] = {}
     if receiver_paced is not None:
-        options = replace(options, receiver_pacing=ReceiverPacing(messages=receiver_paced))
+        given["receiver_pacing"] = ReceiverPacing(messages=receiver_paced)
     if registration_interval is not None:
-        options = replace(options, registration_interval=registration_interval)
-    return options
+        given["registration_interval"] = registration_interval
+    return settings.options("source", SourceOptions).of(topic, SourceOptions(**given))
 
 
 def _attributes(key: str | None, properties: Sequence[str]) -> Attributes:

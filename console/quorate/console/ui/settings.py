@@ -5,20 +5,30 @@ Unknown variables and keys are errors: a setting that is silently not used is wo
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.console.ui.exits import OUTPUT_KEY
 from quorate.console.ui.output import Output
+from quorate.protocol.choices import RemembersGiven, did_you_mean
 from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument, QuorateError
-from quorate.protocol.identity import StoreAddress, parse_stores
+from quorate.protocol.identity import StoreAddress
 from quorate.protocol.layout import Layout
-from quorate.protocol.layout_text import parse_group, read_layout
+from quorate.protocol.layout_text import (
+    parse_group,
+    read_layout_keys,
+    read_previous,
+    read_stores,
+)
+
+if TYPE_CHECKING:
+    from quorate.protocol.option_text import FileOptions
+
+Options = TypeVar("Options", bound=RemembersGiven)
 
 PREFIX = "QUORATE_"
 CONFIG_VARIABLE = "QUORATE_CONFIG"
@@ -35,19 +45,26 @@ class GroupSettings:
     """Seconds to wait for stores."""
     previous: tuple[Layout, ...] = ()
     """The layouts of earlier configurations."""
+    file: str = ""
+    """The path of the file, if it has sections of options."""
+    sections: Mapping[str, Any] = field(default_factory=dict)
+    """These sections, [source] and [receiver], as they stand there."""
+
+    def options(self, section: str, kind: type[Options]) -> FileOptions[Options]:
+        """Return the options of a section. Raises ConfigurationInvalid with every problem."""
+        problems: list[str] = []
+        # Imported here, because it brings RE2, and the help of a command must be instant.
+        from quorate.protocol.option_text import read_section
+
+        options = read_section(kind, self.sections.get(section, {}), section, problems)
+        if problems:
+            raise ConfigurationInvalid(self.file, "\n".join(f"  {each}" for each in problems))
+        return options
 
     @property
     def stores(self) -> tuple[StoreAddress, ...]:
         """All stores, backups too."""
         return self.layout.stores
-
-
-def _stores(value: Any) -> tuple[StoreAddress, ...]:
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        value = ",".join(value)
-    if not isinstance(value, str):
-        raise InvalidArgument("stores", f"{value!r} is not a list of host:port")
-    return parse_stores(value)
 
 
 def _output(value: Any) -> Output:
@@ -68,55 +85,12 @@ def _timeout(value: Any) -> float:
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "stores": _stores,
+    "stores": read_stores,
     "output": _output,
     "timeout": _timeout,
 }
-_FILE_ONLY = ("groups", "intergroup", "previous")
+_FILE_ONLY = ("groups", "intergroup", "previous", "source", "receiver")
 """The keys whose values are too large for a variable."""
-
-
-def _layout(values: Mapping[str, Any], where: str = "") -> tuple[Layout | None, list[str]]:
-    """Return the layout of the key `stores` or `groups`, and the problems.
-
-    The layout is None if there are problems, or neither key.
-    """
-    if "groups" not in values:
-        wrong = [f"{where}intergroup: needs [[{where}groups]]"]
-        problems = wrong if "intergroup" in values else []
-        if "stores" not in values or problems:
-            return None, problems
-        try:
-            return Layout.plain(_stores(values["stores"])), []
-        except InvalidArgument as error:
-            return None, [f"{where}stores: {error.detail}"]
-    if "stores" in values:
-        return None, [
-            f"{where}stores: cannot stand beside [[{where}groups]]; name the stores in a group"
-        ]
-    return read_layout(values["groups"], values.get("intergroup"), where)
-
-
-def _previous(values: Any) -> tuple[tuple[Layout, ...], list[str]]:
-    """Return earlier layouts, each a table with stores, or with groups and intergroup."""
-    if not isinstance(values, list) or not all(isinstance(value, Mapping) for value in values):
-        return (), ["previous: is not a list of tables; write [[previous]] first"]
-    layouts: list[Layout] = []
-    problems: list[str] = []
-    for number, value in enumerate(values):
-        where = f"previous.{number}."
-        problems += [
-            f"{where}{key}: unknown{_did_you_mean(key, ('stores', 'groups', 'intergroup'))}"
-            for key in value
-            if key not in ("stores", "groups", "intergroup")
-        ]
-        layout, wrong = _layout(value, where)
-        problems += wrong
-        if layout is not None:
-            layouts.append(layout)
-        elif not wrong:
-            problems.append(f"{where}stores: must be given, or [[previous.groups]]")
-    return tuple(layouts), problems
 
 
 def resolve(
@@ -148,6 +122,8 @@ def resolve(
         meta[OUTPUT_KEY],
         chosen.get("timeout", TIMEOUT_SECONDS),
         chosen.get("previous", ()),
+        chosen.get("file", ""),
+        chosen.get("sections", {}),
     )
 
 
@@ -203,7 +179,7 @@ def check_variables(environment: Mapping[str, str]) -> None:
     """Raise ConfigurationInvalid for a QUORATE_* variable that no command knows."""
     known = (CONFIG_VARIABLE, *(PREFIX + key.upper() for key in _READERS))
     problems = [
-        f"  {name}: unknown{_did_you_mean(name, known)}"
+        f"  {name}: unknown{did_you_mean(name, known)}"
         for name in environment
         if name.startswith(PREFIX) and name not in known
     ]
@@ -252,25 +228,22 @@ def _read(
     problems: list[str] = []
     for name, value in given.items():
         if name not in known:
-            problems.append(f"  {name}: unknown{_did_you_mean(name, names)}")
+            problems.append(f"  {name}: unknown{did_you_mean(name, names)}")
         elif known[name] in ("output", "timeout"):
             try:
                 values[known[name]] = _READERS[known[name]](value)
             except QuorateError as error:
                 problems.append(f"  {name}: {error}")
     placed = {known[name]: value for name, value in given.items() if name in known}
-    layout, wrong = _layout(placed)
+    layout, wrong = read_layout_keys(placed)
     if "previous" in placed:
-        values["previous"], wrong_before = _previous(placed["previous"])
+        values["previous"], wrong_before = read_previous(placed["previous"])
         wrong = [*wrong, *wrong_before]
     problems += [f"  {problem}" for problem in wrong]
     if layout is not None:
         values["layout"] = layout
+    if sections := {key: placed[key] for key in ("source", "receiver") if key in placed}:
+        values |= {"sections": sections, "file": where}
     if problems:
         raise ConfigurationInvalid(where, "\n".join(problems))
     return values
-
-
-def _did_you_mean(name: str, names: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(names)}"
