@@ -53,8 +53,8 @@ class Section(NamedTuple):
 SECTIONS = (
     Section("The client", "quorate.client", ("connect", "Client")),
     Section("Sources", "quorate.client", ("Source", "SourceOptions", "FlightBehaviour",
-        "WithoutQuorum", "StabilityEvents", "ReceiverPacing", "Delays", "Outgoing", "Receipt",
-        "Durability")),
+        "WithoutQuorum", "StabilityEvents", "ReceiverPacing", "Delays", "Outgoing",
+        "UnstableMessage", "Receipt", "Durability")),
     Section("Publish stores", "quorate.client",
         ("PublishStore", "MemoryPublishStore", "FilePublishStore")),
     Section("Receivers", "quorate.client", ("Receiver", "ReceiverOptions", "Delivery",

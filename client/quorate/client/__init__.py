@@ -24,6 +24,7 @@ from quorate.receiver.receiver import Receiver
 from quorate.receiver.start import Start
 from quorate.source.options import FlightBehaviour, SourceOptions, StabilityEvents, WithoutQuorum
 from quorate.source.protocol.outgoing import Outgoing
+from quorate.source.protocol.unstable import UnstableMessage
 from quorate.source.publish_store import FilePublishStore, MemoryPublishStore, PublishStore
 from quorate.source.receipts import Durability, Receipt
 from quorate.source.source import Source
@@ -61,6 +62,7 @@ __all__ = [
     "StartingPoint",
     "StoreAddress",
     "StoreGroup",
+    "UnstableMessage",
     "WithoutQuorum",
     "connect",
     "connect_blocking",

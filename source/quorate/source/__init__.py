@@ -51,6 +51,7 @@ from quorate.source.events import (
 )
 from quorate.source.options import FlightBehaviour, SourceOptions, StabilityEvents, WithoutQuorum
 from quorate.source.protocol.outgoing import Outgoing
+from quorate.source.protocol.unstable import UnstableMessage
 from quorate.source.publish_store import FilePublishStore, MemoryPublishStore, PublishStore
 from quorate.source.receipts import Durability, Receipt
 from quorate.source.source import Source
@@ -107,6 +108,7 @@ __all__ = [
     "StoreReturned",
     "StoreStable",
     "StoreUnresponsive",
+    "UnstableMessage",
     "WaitingForIdentity",
     "WaitingForStores",
     "WithoutQuorum",

@@ -27,6 +27,7 @@ from quorate.source.protocol.outgoing import (
     checked,
     checked_one,
 )
+from quorate.source.protocol.unstable import UnstableMessage
 from quorate.source.publish_store import PublishStore
 from quorate.source.receipts import Receipt
 from quorate.transport.blocking import check_may_wait, run_blocking, shared_loop
@@ -356,6 +357,18 @@ class Source:
     def registered(self) -> bool:
         """Whether enough stores take the stream, so that messages become stable."""
         return self._source.registered
+
+    def unstable(self) -> list[UnstableMessage]:
+        """Return the messages that were accepted and are not known to be stable, in order.
+
+        Also after an error has ended the source, and after its close, as
+        quorate.source.Source.unstable does.
+        """
+
+        async def unstable() -> list[UnstableMessage]:
+            return self._source.unstable()
+
+        return run_blocking(unstable())
 
     def events(self) -> Iterator[Event]:
         """Yield the newest events, then wait for each new one, until the source is closed."""

@@ -29,6 +29,7 @@ from quorate.source.protocol.outgoing import (
     checked,
     checked_one,
 )
+from quorate.source.protocol.unstable import UnstableMessage
 from quorate.source.publish_store import MemoryPublishStore, PublishStore
 from quorate.source.receipts import Receipt
 from quorate.transport.connections import Connections
@@ -396,6 +397,14 @@ class Source:
     def registered(self) -> bool:
         """Whether enough stores take the stream, so that messages become stable."""
         return self._core.complete
+
+    def unstable(self) -> list[UnstableMessage]:
+        """Return the messages that were accepted and are not known to be stable, in order.
+
+        Also after an error has ended the source, and after its close: another source can send them
+        again, under numbers of its own. Receivers may then get some of them twice.
+        """
+        return self._core.unstable()
 
     def events(self) -> AsyncIterator[Event]:
         """Yield the newest events so far, then each new one, until the source is closed.

@@ -66,13 +66,11 @@ from quorate.source.protocol.resend_plan import (
     plan_load,
 )
 from quorate.source.protocol.retention import Retention
-from quorate.source.protocol.source_information import (
-    describe,
-    lifetimes_of,
-)
+from quorate.source.protocol.source_information import describe, lifetimes_of
 from quorate.source.protocol.state_only import who_takes
 from quorate.source.protocol.store_addresses import Roster
 from quorate.source.protocol.store_cursors import Streams
+from quorate.source.protocol.unstable import UnstableMessage, all_unstable
 from quorate.v1.messages_pb2 import SourceInformation
 
 
@@ -136,7 +134,7 @@ class SourceCore:
         self._tells_stored = told is StabilityEvents.STORE
         self._changing = Changing(policy, options.backup_after)
         self.instance = instance
-        """The ID that tells this object from every other one with its identity."""
+        """The ID of this object among all with its identity."""
         self._options = options
         self._version = 1
         self._decision: Decision | None = None
@@ -149,7 +147,7 @@ class SourceCore:
         self._was_complete_at = 0.0
         """The last time at which messages were accepted; before that, the time of the start."""
         self._streamed_epoch = 0
-        self._taken = False
+        self._packed: Packed | None = None
 
     # -- what others read -------------------------------------------------------------------
 
@@ -219,6 +217,11 @@ class SourceCore:
     def unfinished(self) -> QuorateError:
         """Return why messages are not accepted yet, for a caller that stops waiting."""
         return self.registration.unfinished(self.streams.connected())
+
+    def unstable(self) -> list[UnstableMessage]:
+        """Return the messages that are not known to be stable, in order."""
+        batches = self._unstable or [batch_of(item.frame) for item in self.retention.unsettled()]
+        return all_unstable(batches, self._packed, self.window, self.stable_upto)
 
     def step(self, store: str) -> Step:
         """Return what to ask of this store now."""
@@ -491,7 +494,7 @@ class SourceCore:
     def _check_stores(self, now: float) -> None:
         """Go on with a change of the stores, or begin one."""
         registration = self.registration
-        if registration.phase is not Phase.STREAMING or self._taken or self.closing:
+        if registration.phase is not Phase.STREAMING or self._packed or self.closing:
             return
         if self._changing.brings_up:
             assert self._decision is not None
@@ -706,7 +709,7 @@ class SourceCore:
         """Whether something has gathered that may be packed now."""
         return (
             bool(self.window.payloads)
-            and not self._taken
+            and self._packed is None
             and self.error is None
             and self.registration.phase is Phase.STREAMING
         )
@@ -722,23 +725,23 @@ class SourceCore:
         way."""
         return (
             not self.window.payloads
-            and not self._taken
+            and self._packed is None
             and self.registration.phase is Phase.STREAMING
         )
 
     def take(self, timestamp_ns: int, marker: bytes = b"") -> Packed:
         """Pack what has gathered. Call it only if can_take or can_commit allows it."""
-        self._taken = True
         first, payloads, attributes = self.window.take()
         batch = encode_batch(
             self.name, self.epoch, first, payloads, timestamp_ns, marker, attributes
         )
         self.marker = marker or self.marker
-        return Packed(first, first + len(payloads) - 1, batch)
+        self._packed = Packed(first, first + len(payloads) - 1, batch)
+        return self._packed
 
     def release(self, packed: Packed, now: float) -> Framed:
         """Release a batch, which is in the publish store, to the wire. Return its frame."""
-        self._taken = False
+        self._packed = None
         frame = framed(packed.batch, self.stable_upto)
         self.retention.append(packed.first, packed.last, frame, self.window.packed_bytes, now)
         self.pacing.sent(packed.last, self.window.packed_bytes)
@@ -775,7 +778,7 @@ class SourceCore:
     def _overtake(self, now: float) -> None:
         epoch = self.registration.overtake_epoch(now)
         # Not between take and release: that batch belongs to this epoch.
-        if epoch is not None and not self._taken and not self.closing:
+        if epoch is not None and self._packed is None and not self.closing:
             self._register_anew(epoch, now)
 
     # -- closing ----------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from quorate.protocol.fragments import Batch, LargeBatch, header_of
 from quorate.protocol.framing import cut, read_header, read_messages
 from quorate.protocol.identity import SourceName, parse_session_id
 from quorate.protocol.limits import NOTHING
+from quorate.source.protocol.unstable import UnstableMessage, in_batches
 from quorate.source.publish_store.history import History
 from quorate.source.publish_store.interface import Remembered, Tail
 from quorate.source.publish_store.notes import Note
@@ -222,6 +223,19 @@ class FilePublishStore:
         self._end_segment()
         self.tail.next = sequence
         self._begin_segment(0, 0)
+
+    def unstable(self) -> list[UnstableMessage]:
+        """Return the messages that are not known to be stable, while no source has it open.
+
+        Another source can send them again. Raises PublishStoreInUse, PublishStoreDamaged,
+        StorageFailed.
+        """
+        reader = FilePublishStore(self._path)
+        try:
+            remembered = reader.open()
+            return in_batches(remembered.batches, remembered.stable_upto)
+        finally:
+            reader.close()
 
     # -- keeping ----------------------------------------------------------------------------
 
