@@ -36,6 +36,7 @@ SOURCE = {
     "send",
     "send_many",
     "stable_upto",
+    "unstable",
     "unstable_bytes",
     "unstable_messages",
     "wait_stable",
