@@ -129,11 +129,15 @@ async def test_a_source_that_another_one_went_past_says_so(
     stores: list[FakeStore], tmp_path: Path
 ) -> None:
     await prepared(stores, tmp_path)
-    source = await keeping(stores, publish_store=FilePublishStore(tmp_path), timeout=0)
-    await source.send(b"2")
     await start(stores)
     async with await open_source(stores, take_over=True) as other:
         await other.publish(b"other")
+    for store in stores:
+        store.answering.clear()
+    source = await keeping(stores, publish_store=FilePublishStore(tmp_path), timeout=0)
+    assert await source.send(b"2") == 2
+    for store in stores:
+        store.answering.set()
     with pytest.raises(Fenced):
         await source.flush(60)
     with pytest.raises(Fenced):

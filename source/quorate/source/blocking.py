@@ -19,6 +19,7 @@ from quorate.protocol.timeouts import check_timeout
 from quorate.source import source as asynchronous
 from quorate.source.events import Event
 from quorate.source.options import SourceOptions
+from quorate.source.protocol.admission import send_timed_out
 from quorate.source.protocol.outgoing import (
     Outgoing,
     Ready,
@@ -262,7 +263,8 @@ class Source:
                     self._loop.call_soon_threadsafe(core.note_lag)
                 left = _LOOK_AGAIN_SECONDS if until is None else until - self._loop.time()
                 if left <= 0:
-                    raise core.send_timed_out(timeout or 0.0)
+                    seconds = timeout or 0.0
+                    raise send_timed_out(core.name, seconds, window, complete=core.complete)
                 check_may_wait()
                 self._space.wait(min(left, _LOOK_AGAIN_SECONDS))
         finally:

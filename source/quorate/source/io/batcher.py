@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from quorate.protocol.errors import NotRegistered, QuorateError
 from quorate.protocol.timeouts import check_timeout
 from quorate.source.io.group_sync import GroupSync
+from quorate.source.protocol.admission import send_timed_out
 from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.frames import Framed, Packed
 from quorate.source.protocol.outgoing import Ready
@@ -150,7 +151,8 @@ class Packer:
             finally:
                 self._turn.release()
         except TimeoutError:
-            raise self._core.send_timed_out(timeout or 0.0) from None
+            core, seconds = self._core, timeout or 0.0
+            raise send_timed_out(core.name, seconds, core.window, complete=core.complete) from None
 
     async def _until_progress(self, until: float | None) -> None:
         if until is not None and until <= self._loop.time():

@@ -20,7 +20,6 @@ from quorate.protocol.errors import (
     InvalidArgument,
     NotRegistered,
     QuorateError,
-    SendTimedOut,
 )
 from quorate.protocol.fragments import Batch, header_of
 from quorate.protocol.framing import encode_batch
@@ -33,7 +32,7 @@ from quorate.protocol.recovery import Decision
 from quorate.protocol.tracker import StabilityTracker
 from quorate.source import events
 from quorate.source.options import SourceOptions, StabilityEvents
-from quorate.source.protocol.admission import Numbering, send_timed_out
+from quorate.source.protocol.admission import Numbering
 from quorate.source.protocol.confirmations import Confirmations
 from quorate.source.protocol.event_filter import Notices
 from quorate.source.protocol.flight_window import Window
@@ -210,16 +209,11 @@ class SourceCore:
         """Whether messages are accepted although too few stores take the stream."""
         return self.numbering.is_enough and not self.complete
 
-    def send_timed_out(self, seconds: float) -> SendTimedOut:
-        """Return the error of a call that waited for so long and accepted nothing."""
-        return send_timed_out(self.name, seconds, self.window, complete=self.complete)
-
     def unfinished(self) -> QuorateError:
         """Return why messages are not accepted yet, for a caller that stops waiting."""
         return self.registration.unfinished(self.streams.connected())
 
     def unstable(self) -> list[UnstableMessage]:
-        """Return the messages that are not known to be stable, in order."""
         batches = self._unstable or [batch_of(item.frame) for item in self.retention.unsettled()]
         return all_unstable(batches, self._packed, self.window, self.stable_upto)
 
