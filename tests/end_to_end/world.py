@@ -402,8 +402,11 @@ class World:
         await receiver.until_reached(last)
         return source, receiver, last
 
-    async def quorate(self, *arguments: str, fails: bool = False) -> str:
-        """What the command says that an operator gives; it must succeed, or fail."""
+    async def quorate(self, *arguments: str, fails: bool = False, code: int | None = None) -> str:
+        """What the command says that an operator gives; it must succeed, or fail.
+
+        code: the exit code that it must have.
+        """
         place = await self.network.place("operator")
         process = await asyncio.create_subprocess_exec(
             *(*place.command, sys.executable, "-m", "quorate.console.main", *arguments),
@@ -414,7 +417,10 @@ class World:
             stderr=PIPE,
         )
         said, complained = await process.communicate()
-        assert bool(process.returncode) == fails, complained.decode()
+        if code is None:
+            assert bool(process.returncode) == fails, complained.decode()
+        else:
+            assert process.returncode == code, complained.decode()
         return said.decode()
 
     async def retire(self, *stores: Store) -> None:

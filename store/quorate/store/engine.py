@@ -213,10 +213,17 @@ class Engine:
             self.submit(state, (*writes, *where))
         return bool(writes)
 
-    def met_conflict(self, state: SourceState, conflict: ContentConflict) -> None:
-        """Note that a source was refused with other content, until an operator settles it."""
+    def met_conflict(
+        self, state: SourceState, conflict: ContentConflict, instance: bytes = b""
+    ) -> None:
+        """Note that a source was refused with other content, until an operator settles it.
+
+        instance: the one whose batch was refused; empty: a begin was.
+        """
         if self.core.sources.get(state.name) is not state:
             return
+        if instance:
+            state.refused_instance = instance
         if writes := state.met_conflict(conflict.first, conflict.last):
             self.submit(state, writes)
 

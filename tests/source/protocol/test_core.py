@@ -440,11 +440,46 @@ def test_a_store_kept_away_by_a_promise_to_nobody_is_won_back_by_a_higher_epoch(
     assert [check_batch(frame.batch).epoch for frame in said] == [1, 8]
 
 
-def test_other_content_on_a_store_ends_the_source() -> None:
+def test_other_content_on_most_stores_ends_the_source() -> None:
     core = registered()
-    conflict = ContentConflict("orders", 0, 0, "a")
-    core.failed("a", conflict, 1.0)
+    core.failed("a", ContentConflict("orders", 0, 0, "a"), 1.0)
+    assert core.refusal() is None, "the others are enough"
+    conflict = ContentConflict("orders", 0, 0, "b")
+    core.failed("b", conflict, 1.0)
     assert core.refusal() is conflict
+    assert "quorate conflict settle --source orders" in str(conflict)
+
+
+def test_a_store_with_other_content_is_gone_around_and_messages_become_stable() -> None:
+    core = registered()
+    core.failed("a", ContentConflict("orders", 0, 0, "a"), 1.0)
+    send(core, b"0")
+    for store in "bc":
+        core.next_frame(store, 1.0)
+        core.acknowledged(store, 0, 1.0)
+    assert (core.stable_upto, core.complete) == (0, True)
+
+
+def test_a_store_whose_conflict_was_settled_no_longer_counts_against_the_source() -> None:
+    core = registered()
+    core.failed("a", ContentConflict("orders", 0, 0, "a"), 1.0)
+    assert opened(core, "a", core.epoch, 0, FSYNC, 2.0)
+    core.failed("b", ContentConflict("orders", 0, 0, "b"), 3.0)
+    assert core.refusal() is None
+
+
+def test_a_begin_that_one_store_refuses_for_its_content_counts_without_it() -> None:
+    core = new()
+    promise(core, dict.fromkeys("abc", Promise()))
+    core.failed("a", ContentConflict("orders", 10, 19, "a"), 1.0)
+    begin(core, "bc", 1.0)
+    for store in "bc":
+        opened(core, store, core.epoch, 0, FSYNC, 1.0)
+    core.tick(5.0)
+    assert core.complete
+    begin(core, "a", 6.0)
+    core.failed("b", ContentConflict("orders", 10, 19, "b"), 7.0)
+    assert core.error is None, "a has begun since"
 
 
 def test_a_store_that_acknowledges_nothing_is_noticed() -> None:

@@ -246,7 +246,13 @@ def test_a_store_that_refuses_is_told_of_once() -> None:
 def test_messages_that_a_store_has_otherwise_are_not_stable() -> None:
     core = registered()
     send(core, b"0")
-    core.failed("b", ContentConflict("orders", 0, 0, "b"), 1.0)
+    conflict = ContentConflict("orders", 0, 0, "a")
+    for now in (1.0, 2.0):
+        core.failed("a", conflict, now)
+    assert the(core, events.NotStable) == [], "the others may still make them stable"
+    (unresponsive,) = the(core, events.StoreUnresponsive)
+    assert unresponsive.reason is conflict, "which is said once"
+    core.failed("b", ContentConflict("orders", 0, 0, "b"), 3.0)
     cause = events.NotStableCause.REFUSED
     assert the(core, events.NotStable) == [events.NotStable(0, 0, cause, "b")]
 

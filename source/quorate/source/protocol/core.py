@@ -356,11 +356,12 @@ class SourceCore:
         was_complete = self.complete
         if not cursor.open:
             self.events += self._notices.refused(store, error)
-        self.events += self._notices.contradicted(store, error)
         cursor.close()
         self._changing.left(store)
         self.tracker.leave(store)
         self.registration.failed(store, error, now)
+        if self.registration.error is error:
+            self.events += self._notices.contradicted(store, error)
         before = len(self.events)
         self._progress(now)
         causes: list[events.Event] = []
@@ -589,6 +590,7 @@ class SourceCore:
         """
         if store not in self.stores or self.step(store) != OpenStream(epoch):
             return False
+        self.registration.agreed(store)
         takes_data = self.streams.opened(store, next_sequence, durability, self.retention)
         self._changing.joined(store, now, takes_data)
         if takes_data:

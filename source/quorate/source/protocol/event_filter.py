@@ -239,7 +239,7 @@ class Notices:
 
     @staticmethod
     def contradicted(store: str, error: QuorateError) -> News:
-        """Report messages that a store refuses because it holds other content."""
+        """Report messages that most stores refuse, because they hold other content."""
         if not isinstance(error, ContentConflict):
             return []
         cause = events.NotStableCause.REFUSED

@@ -168,6 +168,7 @@ class Registration:
         self._excused: frozenset[str] = frozenset()
         self._failures: dict[str, QuorateError] = {}
         self._fenced: dict[str, int] = {}
+        self._disputing: set[str] = set()
         self._fenced_at = 0.0
         self._lost: MissingMessages | None = None
         self._protection = Protection()
@@ -330,6 +331,7 @@ class Registration:
         self._begun[store] = membership or self.membership
         self._parting.discard(store)
         self._fenced.pop(store, None)
+        self._disputing.discard(store)
         return True
 
     def takes_data(self, store: str) -> bool:
@@ -398,7 +400,9 @@ class Registration:
             case NotRegistered() | InLimbo():
                 self._grants.pop(store, None)
                 self._begun.pop(store, None)
-            case ContentConflict() | Deregistered():
+            case ContentConflict():
+                self._note_dispute(store, error)
+            case Deregistered():
                 self.error = error
             case RegIdInUse() | TopicRefused() | InvalidArgument() if not self._was_open:
                 self.error = error
@@ -417,6 +421,16 @@ class Registration:
         """
         taken = isinstance(error, TakenOver) and not self._is_opening
         return error.promised < self.epoch or taken
+
+    def _note_dispute(self, store: str, error: ContentConflict) -> None:
+        """Note that a store holds other content. The source ends once the others are too few."""
+        self._disputing.add(store)
+        if any(policy.blocks(policy.stores & self._disputing) for policy in self._policies()):
+            self.error = error
+
+    def agreed(self, store: str) -> None:
+        """Note that a store takes the stream: it holds no other content, or no longer."""
+        self._disputing.discard(store)
 
     def _note_fence(self, store: str, error: Fenced, now: float) -> None:
         """Note that another instance registers.

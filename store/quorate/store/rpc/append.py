@@ -225,7 +225,7 @@ class AppendCall:
                     # Log it now: a source that hears of it hangs up, which cancels this call.
                     _log.error("%s", error)
                 if isinstance(error, ContentConflict):
-                    self._engine.met_conflict(stream.state, error)
+                    self._engine.met_conflict(stream.state, error, stream.instance)
                 self.end(error)
 
     async def _take(self, stream: AppendStream, frame: v1.Frame, durability: v1.Durability) -> None:

@@ -124,6 +124,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._requests = Requests(engine, keeper, upkeep.losses)
         self._restoring = Restoring(engine, keeper, upkeep.repair.filler, upkeep.losses)
         self._checked = asyncio.Event()
+        self._conflicts_told: set[str] = set()
         self.stopping: QuorateError | None = None
         """The error with which new calls are refused; None: they are served."""
 
@@ -154,8 +155,12 @@ class Service(StoreServicer):  # type: ignore[misc]
         """End a call with an error."""
         self._engine.rejected += 1
         match error:
-            case ContentConflict():
+            case ContentConflict() if str(error) not in self._conflicts_told:
+                # The source tries again and again; the store says it once.
+                self._conflicts_told.add(str(error))
                 level = logging.ERROR
+            case ContentConflict():
+                level = logging.DEBUG
             case InLimbo():
                 # Clients try again and again; the store logs once what it waits for.
                 level = logging.DEBUG

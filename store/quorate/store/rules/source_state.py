@@ -92,6 +92,8 @@ class SourceState:
     """The held numbers that were found unreadable. The set is replaced, never changed."""
     refused: RangeSet = field(default_factory=RangeSet)
     """The held numbers for which the source came with other content. The set is replaced, too."""
+    refused_instance: bytes = b""
+    """The instance whose batch was refused since the store started. It is refused from then on."""
     accepted: tuple[LossRecord, ...] = ()
     """All losses of this source that operators ever accepted."""
     losses: RangeSet = field(default_factory=RangeSet)
@@ -228,6 +230,8 @@ class SourceState:
         if not self.refused:
             return ()
         self.refused = self.refused.minus((Range(first, last),))
+        if not self.refused:
+            self.refused_instance = b""
         return (self._refusal_row(),)
 
     def _refusal_row(self) -> Write:

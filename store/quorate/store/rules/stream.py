@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from quorate.protocol.errors import (
     Closed,
+    ContentConflict,
     Fenced,
     InvalidArgument,
     MessageTooLarge,
@@ -93,7 +94,8 @@ class SourceStreams:
 
         retained_from: the lowest number that the source still has. The stream goes on at the first
         number from there on that the store lacks.
-        Raises NotRegistered, Fenced, InLimbo, OutOfOrder, InvalidArgument.
+        Raises NotRegistered, Fenced, InLimbo, OutOfOrder, InvalidArgument, and ContentConflict if
+        the instance sent other content before, and no operator has settled that.
         """
         source = SourceName(information.source.topic, information.source.session_id)
         epoch = information.epoch
@@ -109,6 +111,10 @@ class SourceStreams:
             raise NotRegistered(str(source), f"epoch {epoch} was not begun at store {self._store}")
         if record.promised_to not in (b"", instance):
             raise Fenced(f"{source}, another instance", epoch, record.promised_epoch)
+        if state.refused_instance == instance:
+            # Its other content must not count as held, wherever the stream would go on.
+            where = next(iter(state.refused))
+            raise ContentConflict(str(source), where.first, where.last, self._store)
         if not 0 <= retained_from <= SEQUENCE_MAX:
             raise InvalidArgument("retained_from", f"{retained_from} is no sequence number")
         held = state.held
