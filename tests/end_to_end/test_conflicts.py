@@ -105,8 +105,8 @@ async def test_a_source_goes_on_with_the_stores_that_agree_and_an_operator_settl
     final = checker.check_stores(held, last, set())
     assert {name.partition(":")[0] for name, _ in (final[99], final[100])} == {"source1", "source2"}
     checker.check_receiver("receiver", checker.Receiver(receiver.runs, True), final, set())
-    with OfflineStore(s1.data) as store:
-        aside = [each.batch.part for each in store.set_aside(SourceName("history", SESSION))]
+    with OfflineStore(s1.data) as offline:
+        aside = [each.batch.part for each in offline.set_aside(SourceName("history", SESSION))]
     assert RangeSet(aside) == RangeSet([Range(100, 199)])
 
 
