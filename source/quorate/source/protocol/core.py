@@ -684,8 +684,7 @@ class SourceCore:
     # -- packing ----------------------------------------------------------------------------
 
     def idle_quorum(self) -> bool:
-        """Return whether the fastest stores that could make a message stable have nothing left to
-        do."""
+        """Return whether the fastest stores that could make a message stable are idle."""
         idle = self.streams.idle_stores()
         return all(policy.stable(idle, idle) for policy in self.registration.membership.to_policies)
 
@@ -717,8 +716,7 @@ class SourceCore:
 
     @property
     def can_commit(self) -> bool:
-        """Whether a batch of its own may be taken now: nothing has gathered, nothing is on its
-        way."""
+        """Whether a batch of its own may be taken now: nothing has gathered or is on its way."""
         return (
             not self.window.payloads
             and self._packed is None
