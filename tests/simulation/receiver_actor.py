@@ -30,6 +30,7 @@ from quorate.protocol.errors import (
     ReceiverActive,
     Unreachable,
 )
+from quorate.protocol.fragments import Batch
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
@@ -112,7 +113,7 @@ class _Plan(FetchPlan):
         self._reached = reached
 
     def fetched(
-        self, request: Request, header: BatchHeader, frame: bytes, first: int, last: int, now: float
+        self, request: Request, header: BatchHeader, frame: Batch, first: int, last: int, now: float
     ) -> BatchOutcome:
         verdict = super().fetched(request, header, frame, first, last, now)
         if verdict is BatchOutcome.VOID:

@@ -24,6 +24,7 @@ from quorate.protocol.errors import (
     SourceActive,
 )
 from quorate.protocol.framing import check_batch, read_payloads
+from quorate.protocol.limits import MESSAGE_BYTES_MAX
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.wire import held_to_wire, lineage_from_wire, lineage_to_wire
@@ -216,6 +217,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             next_sequence=expected,
             durability=m.DURABILITY_FSYNC,
             known=self._known_in("opened"),
+            message_bytes_max=MESSAGE_BYTES_MAX,
         )
         yield v1.AppendResponse(opened=opened)
         reader = asyncio.ensure_future(self._read(incoming, expected))

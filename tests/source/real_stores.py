@@ -7,16 +7,16 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
-import grpc.aio
-
+from quorate.protocol.answers import Piece, joined
 from quorate.protocol.errors import QuorateError
-from quorate.protocol.framing import check_batch, read_contents
+from quorate.protocol.framing import read_contents
 from quorate.protocol.identity import SourceName, StoreAddress
-from quorate.protocol.wire import source_to_wire
+from quorate.protocol.ranges import Range
 from quorate.source import Event, Layout, Source, SourceOptions
 from quorate.store.configuration import StoreConfiguration
 from quorate.store.node import StoreNode
 from quorate.transport.channels import open_channel
+from quorate.transport.fetch import fetch
 from quorate.v1 import messages_pb2 as m
 from quorate.v1.store_pb2_grpc import StoreStub
 
@@ -93,17 +93,17 @@ class RealStores:
     async def contents(self, name: str, of: SourceName = ORDERS) -> dict[int, tuple[bytes, bytes]]:
         """What this store serves of the stream: payloads and attributes."""
         messages: dict[int, tuple[bytes, bytes]] = {}
-        source = source_to_wire(of)
-        request = m.FetchRequest(source=source, first=0, last=2**62, protocol_version=1)
-        async with open_channel(self._listen[name]) as channel:
+        address = self._listen[name]
+        async with open_channel(address) as channel:
+            call = fetch(StoreStub(channel), address, of, Range(0, 2**62), 30.0)
             try:
-                async for answer in answers(StoreStub(channel).Fetch(request)):
-                    if answer.HasField("fetched"):
-                        first, last = answer.fetched.first, answer.fetched.last
-                        frame = answer.fetched.batch
-                        part = read_contents(frame, check_batch(frame), first, last)
-                        messages |= dict(enumerate(part, first))
-            except (grpc.aio.AioRpcError, QuorateError):
+                while not call.is_over:
+                    for answer in map(joined, await call.answers()):
+                        if isinstance(answer, Piece):
+                            first, last = answer.first, answer.last
+                            part = read_contents(answer.frame, answer.header, first, last)
+                            messages |= dict(enumerate(part, first))
+            except QuorateError:
                 pass
         return messages
 

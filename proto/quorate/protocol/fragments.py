@@ -80,13 +80,8 @@ class LargeBatch:
 
     def _value_at(self, at: int) -> tuple[int, int]:
         """Return where the value of the field at this offset begins and ends."""
-        length = 0
-        for place, byte in enumerate(self._cut(at + 1, at + 6)):
-            length |= (byte & 0x7F) << 7 * place
-            if byte < 0x80:
-                begin = at + 2 + place
-                return begin, begin + length
-        raise CorruptBatch("in memory", "the length of its message is not a number")
+        begin, length = _value_of(self._cut(at, at + 6))
+        return at + begin, at + begin + length
 
     def _cut(self, begin: int, end: int) -> bytes:
         # BytesIO grows without a copy, and a step of it copies no more than a fragment.
@@ -157,6 +152,22 @@ def encode_large(
     body_bytes = len(before) + len(payload)
     head = unchecked_head(source, epoch, first, 1, timestamp_ns, b"", body_bytes)
     return _of_parts(checked_head(head, (before, payload)), before, payload)
+
+
+def encode_alone(
+    source: SourceName,
+    epoch: int,
+    first: int,
+    payload: bytes,
+    timestamp_ns: int,
+    attributes: bytes = b"",
+) -> Batch:
+    """Return the batch of one message above the usual size: large, if it is too large for a frame.
+
+    attributes: as for `encode_large`.
+    """
+    batch = encode_large(source, epoch, first, payload, timestamp_ns, attributes)
+    return batch if batch.size > WHOLE_BATCH_BYTES_MAX else batch.joined()
 
 
 def _of_parts(head: bytes, *body: bytes) -> LargeBatch:
@@ -237,27 +248,58 @@ class FragmentReading:
 class Assembly(FragmentReading):
     """Put the fragments of one large batch together in memory.
 
-    Memory grows with what came, not with what was announced.
+    Memory grows with what came, not with what was announced. The payload is a part of its own, so
+    that it is not copied again, unless the attributes fill the first fragment.
     """
 
-    __slots__ = ("_body", "_head")
+    __slots__ = ("_before", "_body", "_head")
 
     def __init__(self, where: str) -> None:
         super().__init__(where)
-        self._head = b""
+        self._head = self._before = b""
         self._body = BytesIO()
 
     def take(self, at: int, size: int, data: bytes) -> None:
         super().take(at, size, data)
         if not at:
-            self._head = data[: self.header.body_at]
-            data = data[self.header.body_at :]
+            body_at = self.header.body_at
+            payload_at = _payload_at(data, body_at)
+            self._head, self._before = data[:body_at], data[body_at:payload_at]
+            data = data[payload_at:]
         self._body.write(data)
 
     def batch(self) -> LargeBatch:
         """Return the batch, which must be whole."""
         assert self.is_whole, (self.at, self.size)
-        return LargeBatch(self.header, (self._head, self._body.getvalue()), self.size)
+        before = (self._before,) if self._before else ()
+        return LargeBatch(self.header, (self._head, *before, self._body.getvalue()), self.size)
+
+
+def _payload_at(fragment: bytes, body_at: int) -> int:
+    """Return where the payload begins; body_at: not in this fragment, which is the first."""
+    at = body_at
+    try:
+        if fragment[at : at + 1] == SECOND.tag:
+            begin, length = _value_of(fragment[at : at + 6])
+            at += begin + length
+        if fragment[at : at + 1] == FIRST.tag:
+            return at + _value_of(fragment[at : at + 6])[0]
+    except CorruptBatch:
+        pass  # the reader of the message says so
+    return body_at
+
+
+def _value_of(field: bytes) -> tuple[int, int]:
+    """Return where in a field its value begins, and the bytes of the value.
+
+    field: its first bytes, at least the tag and the length. Raises CorruptBatch.
+    """
+    length = 0
+    for place, byte in enumerate(field[1:6]):
+        length |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return 2 + place, length
+    raise CorruptBatch("in memory", "the length of its message is not a number")
 
 
 def fragments_of(batch: LargeBatch) -> Iterator[tuple[int, bytes]]:

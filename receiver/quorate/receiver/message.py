@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import repeat
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, decode_attributes
+from quorate.protocol.fragments import LargeBatch
 from quorate.protocol.framing import read_messages
 from quorate.protocol.identity import SourceName
 from quorate.receiver.protocol.consumed import Consumption
@@ -107,8 +108,13 @@ class DeliveredBatch:
         return self._read()[0] if payloads is None else payloads
 
     def _read(self) -> tuple[list[bytes], list[bytes] | None]:
-        header = self._piece.header
-        payloads, attributes = read_messages(self._piece.frame, header)
+        header, frame = self._piece.header, self._piece.frame
+        attributes: list[bytes] | None
+        if isinstance(frame, LargeBatch):
+            payload, own = frame.message()
+            payloads, attributes = [payload], [own] if own else None
+        else:
+            payloads, attributes = read_messages(frame, header)
         if self.first > header.first or self.last < header.last:
             part = slice(self.first - header.first, self.last - header.first + 1)
             payloads = payloads[part]

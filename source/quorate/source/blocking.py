@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from quorate.protocol.errors import MessageTooLarge, NotRegistered, QuorateError
+from quorate.protocol.errors import NotRegistered, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout, Stores
 from quorate.protocol.policy import Policy
@@ -139,13 +139,14 @@ class Source:
         """
         window = self._window
         if key is not None or properties is not None:
-            payload, attributes = checked_one(payload, key, properties, window.message_bytes_max)
+            payload, attributes = checked_one(payload, key, properties, window.limit)
             return self._send_all(Ready([payload], [attributes]), timeout, wait_quorum).start
         if payload.__class__ is not bytes:
             payload = as_bytes(payload)
         size = len(payload)
-        if size > window.message_bytes_max:
-            raise MessageTooLarge(size, window.message_bytes_max)
+        if size > window.usual_bytes_max:
+            window.limit.check(size)
+            return self._send_all(Ready([payload], []), timeout, wait_quorum).start
         if self._slow:
             return self._send_all(Ready([payload], []), timeout, wait_quorum).start
         with self._lock:
@@ -180,7 +181,7 @@ class Source:
 
         Arguments and errors are those of quorate.source.Source.send_many.
         """
-        ready = checked(messages, self._window.message_bytes_max)
+        ready = checked(messages, self._window.limit)
         return self._send_all(ready, timeout, wait_quorum)
 
     def _send_all(self, ready: Ready, timeout: float | None, wait_quorum: bool) -> range:
@@ -220,7 +221,7 @@ class Source:
 
         Arguments and errors are those of quorate.source.Source.commit.
         """
-        ready = checked(messages, self._window.message_bytes_max)
+        ready = checked(messages, self._window.limit)
         check_commit(ready, marker)
         return run_blocking(
             asynchronous.commit_ready(self._source, ready, marker, timeout, wait_quorum)

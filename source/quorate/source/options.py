@@ -10,7 +10,7 @@ from quorate.protocol.choices import RemembersGiven, read_choices
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.limits import MESSAGE_BYTES_USUAL
+from quorate.protocol.limits import MESSAGE_BYTES_MAX, MESSAGE_BYTES_USUAL
 from quorate.protocol.pacing import ReceiverPacing
 
 
@@ -72,7 +72,10 @@ class SourceOptions(RemembersGiven):
     receivers have not acknowledged.
     """
     message_bytes_max: int = MESSAGE_BYTES_USUAL
-    """The size, in bytes, of the largest message that is accepted. Key and properties count."""
+    """The size, in bytes, of the largest message that is accepted, up to 64 MiB.
+
+    Key and properties count. A store may be configured with a lower limit, which then applies.
+    """
     retention_bytes_max: int = 64 * 1024 * 1024
     """The bytes of stable messages that the source keeps for stores that still lack them."""
     registration_interval: float = 3.0
@@ -152,10 +155,10 @@ class SourceOptions(RemembersGiven):
             seconds = getattr(self, setting)
             if seconds is not None and not 0 < seconds < inf:
                 raise InvalidArgument(setting, f"{seconds} is not above 0, and finite")
-        if self.message_bytes_max > MESSAGE_BYTES_USUAL:
+        if self.message_bytes_max > MESSAGE_BYTES_MAX:
             raise InvalidArgument(
                 "message_bytes_max",
-                f"{self.message_bytes_max:,} is more than the {MESSAGE_BYTES_USUAL:,} that stores "
+                f"{self.message_bytes_max:,} is more than the {MESSAGE_BYTES_MAX:,} that stores "
                 "and receivers take",
             )
         host, colon, port = self.listen.rpartition(":")

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from quorate.protocol.choices import options_of
-from quorate.protocol.errors import Closed, InvalidArgument, MessageTooLarge, QuorateError
+from quorate.protocol.errors import Closed, InvalidArgument, QuorateError
 from quorate.protocol.identity import SourceName, check_reg_id, check_session_id, check_topic
 from quorate.protocol.layout import Layout, Stores
 from quorate.protocol.limits import SESSION_ID_MAX
@@ -184,8 +184,8 @@ class Source:
         if payload.__class__ is not bytes:
             payload = as_bytes(payload)
         size = len(payload)
-        if size > window.message_bytes_max:
-            raise MessageTooLarge(size, window.message_bytes_max)
+        if size > window.usual_bytes_max:
+            return await self._send_large(payload, b"", timeout, wait_quorum)
         sequence, sent_bytes = window.next_sequence, window.sent_bytes
         while sequence >= window.pause_at or sent_bytes >= window.pause_at_bytes:
             await self._packer.make_room(timeout, wait_quorum)
@@ -204,12 +204,21 @@ class Source:
         wait_quorum: bool,
     ) -> int:
         window = self._window
-        payload, attributes = checked_one(payload, key, properties, window.message_bytes_max)
+        payload, attributes = checked_one(payload, key, properties, window.limit)
+        if len(payload) + len(attributes) > window.usual_bytes_max:
+            return await self._send_large(payload, attributes, timeout, wait_quorum)
         while window.next_sequence >= window.pause_at or window.sent_bytes >= window.pause_at_bytes:
             await self._packer.make_room(timeout, wait_quorum)
         sequence = window.next_sequence
         self._packer.add_one(payload, attributes)
         return sequence
+
+    async def _send_large(
+        self, payload: bytes, attributes: bytes, timeout: float | None, wait_quorum: bool
+    ) -> int:
+        self._window.limit.check(len(payload) + len(attributes))
+        ready = Ready([payload], [attributes] if attributes else [])
+        return (await send_ready(self, ready, timeout, wait_quorum)).start
 
     async def send_many(
         self,
@@ -224,7 +233,7 @@ class Source:
         quorum or has no room in time, it may have accepted some of them; next_sequence tells how
         many.
         """
-        ready = checked(messages, self._window.message_bytes_max)
+        ready = checked(messages, self._window.limit)
         return await send_ready(self, ready, timeout, wait_quorum)
 
     async def commit(
@@ -238,12 +247,13 @@ class Source:
 
         After a crash the stream has all of them and the marker, or none. `marker` of the next
         source with this identity tells which. A commit has at least one message, and at most
-        BATCH_MESSAGES_MAX messages of together BATCH_BYTES_TARGET bytes.
+        BATCH_MESSAGES_MAX messages of together BATCH_BYTES_TARGET bytes, or one message of at most
+        MESSAGE_BYTES_USUAL bytes.
 
         timeout and wait_quorum are those of send. Raises what send raises, and InvalidArgument if
         the messages are too many for one batch.
         """
-        ready = checked(messages, self._window.message_bytes_max)
+        ready = checked(messages, self._window.limit)
         check_commit(ready, marker)
         return await commit_ready(self, ready, marker, timeout, wait_quorum)
 
@@ -437,8 +447,8 @@ class _KeptSource(Source):
         if payload.__class__ is not bytes:
             payload = as_bytes(payload)
         size = len(payload)
-        if size > window.message_bytes_max:
-            raise MessageTooLarge(size, window.message_bytes_max)
+        if size > window.usual_bytes_max:
+            return await self._send_large(payload, b"", timeout, wait_quorum)
         sequence, sent_bytes = window.next_sequence, window.sent_bytes
         while sequence >= window.pause_at or sent_bytes >= window.pause_at_bytes:
             await self._packer.make_room(timeout, wait_quorum)

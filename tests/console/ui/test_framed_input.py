@@ -51,6 +51,20 @@ def test_an_absurd_length_is_an_error_at_once() -> None:
         Splitter(Format.LENGTH_PREFIXED).feed(struct.pack(">I", MESSAGE_BYTES_USUAL + 1))
 
 
+@pytest.mark.parametrize("form", list(Format))
+def test_a_large_message_comes_in_many_pieces(form: Format) -> None:
+    large = b"x" * (5 * MESSAGE_BYTES_USUAL)
+    stream = large + b"\n" if form is Format.LINES else struct.pack(">I", len(large)) + large
+    splitter = Splitter(form, len(large))
+    found = [
+        message
+        for at in range(0, len(stream), 100_000)
+        for message in splitter.feed(stream[at : at + 100_000])
+    ]
+    assert found == [large]
+    assert splitter.end() == []
+
+
 def test_a_line_without_an_end_is_refused_before_it_fills_the_memory() -> None:
     splitter = Splitter(Format.LINES)
     assert splitter.feed(b"whole\n" + b"x" * MESSAGE_BYTES_USUAL) == [b"whole"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,12 +40,17 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout, StoreGroup
-from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.limits import (
+    MESSAGE_BYTES_MAX,
+    PROTOCOL_VERSION,
+    WHOLE_BATCH_BYTES_MAX,
+)
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.wire import held_from_wire, membership_from_wire, policy_to_wire
 from quorate.receiver import Receiver, Withdrawn
+from quorate.source import SourceOptions
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -152,6 +158,26 @@ def one(tmp_path: Path) -> Iterator[Group]:
     group.start()
     yield group
     group.stop()
+
+
+def test_large_messages_are_archived_and_come_back(one: Group, tmp_path: Path) -> None:
+    large = [random.Random(seed).randbytes(5 * 2**20 + seed) for seed in range(3)]
+    options = SourceOptions(registration_interval=0.3, message_bytes_max=MESSAGE_BYTES_MAX)
+    with one.open("orders", options=options) as source:
+        source.send_many([b"first", large[0], b"between", large[1]])
+        source.send(large[2], key=b"key", properties={"name": b"value"})
+        source.flush()
+    one.until_stable(ORDERS, 4)
+    before = frames(one.addresses[0])
+    assert [len(frame) > WHOLE_BATCH_BYTES_MAX for frame in before].count(True) == 3
+    archived(one, tmp_path / "archive")
+    lose_everything(one)
+    report = restored(one, tmp_path / "archive")
+    assert report.done, report.as_object()
+    assert frames(one.addresses[0]) == before
+    with one.open("orders") as source:
+        assert source.next_sequence == 5
+        assert asyncio.run(received(one, 5)) == [b"first", large[0], b"between", *large[1:]]
 
 
 @pytest.mark.expects_log("is being restored from an archive")

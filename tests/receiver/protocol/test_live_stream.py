@@ -10,11 +10,13 @@ from tests.receiver.fakes import NAME
 
 from quorate.protocol.delays import HOPELESS_SECONDS, RECONNECT
 from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
+from quorate.protocol.fragments import encode_large, fragments_of
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Policy
+from quorate.protocol.ranges import Range
 from quorate.protocol.wire import policy_to_wire, source_to_wire
 from quorate.receiver.protocol.directory import SourceRecord
 from quorate.receiver.protocol.fetch_plan import FetchPlan
@@ -393,3 +395,77 @@ def test_after_an_attachment_the_next_comes_soon(followed: Followed) -> None:
         followed.core.attach()
     followed.attached()
     assert followed.ended() == RECONNECT.first
+
+
+# -- large batches --------------------------------------------------------------------------
+
+
+def fragments(epoch: int, sequence: int, stable_upto: int = NOTHING) -> list[v1.Frame]:
+    batch = encode_large(NAME, epoch, sequence, bytes(3 * 2**20), 0)
+    return [
+        v1.Frame(fragment=v1.Fragment(at=at, size=batch.size, data=data), stable_upto=stable_upto)
+        for at, data in fragments_of(batch)
+    ]
+
+
+def test_fragments_become_a_message_with_keepalives_between(followed: Followed) -> None:
+    followed.attached()
+    for frame in fragments(1, 5, stable_upto=5):
+        followed.core.take(frame)
+        followed.keepalive(5)
+        assert Range(6, 7) in followed.stream.missing(), "5 is not"
+    pieces = followed.stream.take_ready()
+    assert [(piece.first, piece.retransmitted) for piece in pieces] == [(5, False)]
+
+
+def test_the_lineage_is_learned_before_a_large_batch_is_taken(followed: Followed) -> None:
+    first, *rest = fragments(2, 5)
+    followed.attached()
+    assert followed.core.take(first) == 2
+    followed.stream.adopt(TWO)
+    for frame in (first, *rest):
+        assert followed.core.take(frame) is None
+    assert [piece.first for piece in followed.stream.take_ready()] == [5]
+
+
+@pytest.mark.parametrize("how", ["the attachment ends", "it begins again", "another batch comes"])
+def test_a_large_batch_that_breaks_off_is_fetched(followed: Followed, how: str) -> None:
+    followed.attached()
+    frames = fragments(1, 5)
+    for frame in frames[:3]:
+        followed.core.take(frame)
+    match how:
+        case "the attachment ends":
+            followed.ended()
+        case "it begins again":
+            for frame in frames:
+                followed.core.take(frame)
+            assert [piece.first for piece in followed.stream.take_ready()] == [5]
+            return
+        case _:
+            followed.core.take(batch(1, 8))
+            followed.core.take(frames[3])
+    assert followed.stream.behind
+    request = followed.plan.request("a", 0.0)
+    assert request is not None
+    assert request.first == 5
+
+
+def test_a_corrupt_large_batch_ends_the_attachment(followed: Followed) -> None:
+    followed.attached()
+    *frames, last = fragments(1, 5)
+    for frame in frames:
+        followed.core.take(frame)
+    last.fragment.data = bytes([1]) * len(last.fragment.data)
+    with pytest.raises(CorruptBatch) as raised:
+        followed.core.take(last)
+    followed.ended(raised.value)
+    assert followed.stream.behind
+
+
+def test_a_large_batch_of_another_source_is_refused(followed: Followed) -> None:
+    followed.attached()
+    other = encode_large(OTHER, 1, 5, bytes(3 * 2**20), 0)
+    at, data = next(fragments_of(other))
+    with pytest.raises(CorruptBatch, match="it is of"):
+        followed.core.take(v1.Frame(fragment=v1.Fragment(at=at, size=other.size, data=data)))

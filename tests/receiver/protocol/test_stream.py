@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from quorate.protocol.fragments import LargeBatch, encode_large
 from quorate.protocol.framing import BatchHeader, encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
@@ -29,10 +30,21 @@ def batch(first: int, last: int, epoch: int = 1) -> tuple[BatchHeader, bytes]:
 
 def contents(pieces: list[BatchPart]) -> list[tuple[int, bytes]]:
     return [
-        (n, read_payloads(piece.frame, piece.header)[n - piece.header.first])
+        (n, payloads(piece)[n - piece.header.first])
         for piece in pieces
         for n in range(piece.first, piece.last + 1)
     ]
+
+
+def payloads(piece: BatchPart) -> list[bytes]:
+    frame = piece.frame
+    if isinstance(frame, LargeBatch):
+        return [frame.message()[0]]
+    return read_payloads(frame, piece.header)
+
+
+def large(sequence: int, epoch: int = 1) -> LargeBatch:
+    return encode_large(SOURCE, epoch, sequence, b"%d" % sequence * 2**21, 0)
 
 
 def numbers(pieces: list[BatchPart]) -> list[int]:
@@ -225,3 +237,70 @@ def test_any_order_of_anything_gives_the_stream(seed: int, hold_back: bool) -> N
     collect()
     assert handed == {n: f"{epoch}:{n}".encode() for n, epoch in truth.items()}
     assert shared.waiting_bytes == 0
+
+
+# -- large batches --------------------------------------------------------------------------
+
+
+def arrives(one: Stream, batch: LargeBatch) -> bool:
+    return one.arrives(batch.header, batch.size)
+
+
+def test_a_large_batch_that_arrives_is_fetched_from_nobody() -> None:
+    one = stream()
+    assert arrives(one, large(0))
+    one.stable(3, 1)
+    assert not one.behind
+    assert one.missing() == [Range(1, 3)]
+    assert one.arrived(large(0)) is BatchOutcome.TAKEN
+    assert numbers(one.take_ready()) == [0]
+    assert one.behind
+
+
+def test_a_large_batch_that_breaks_off_is_fetched() -> None:
+    one = stream()
+    assert arrives(one, large(0))
+    one.broke_off()
+    one.broke_off()
+    assert one.missing() == [Range(0, 0)]
+    assert one.fetched(large(0).header, large(0), 0, 0) is BatchOutcome.TAKEN
+    assert not arrives(one, large(0)), "it is known"
+
+
+def test_a_large_batch_that_was_fetched_meanwhile_counts_once() -> None:
+    one = stream()
+    assert arrives(one, large(0))
+    one.fetched(large(0).header, large(0), 0, 0)
+    assert one.arrived(large(0)) is BatchOutcome.DUPLICATE
+    assert numbers(one.take_ready()) == [0]
+
+
+def test_the_next_large_batch_always_has_room_and_another_one_if_nothing_waits() -> None:
+    shared = room(2**20)
+    one = Stream(ONE, 0, room=shared)
+    other = Stream(ONE, 0, room=shared)
+    assert arrives(one, large(5)), "nothing waits"
+    assert shared.waiting_bytes == large(5).size
+    assert not arrives(other, large(5))
+    assert other.missing() == [Range(0, 5)]
+    assert arrives(other, large(0))
+    one.broke_off()
+    other.broke_off()
+    assert shared.waiting_bytes == 0
+
+
+def test_a_large_batch_of_an_epoch_that_was_replaced_is_void() -> None:
+    one = stream()
+    assert arrives(one, large(3))
+    one.adopt(Lineage((Term(1, 0), Term(2, 2))))
+    assert one.arrived(large(3)) is BatchOutcome.VOID
+    assert not arrives(one, large(3))
+
+
+def test_a_large_batch_waits_for_what_is_before_it_and_for_stability() -> None:
+    one = Stream(ONE, 0, room=room(2**20), hold_back=True)
+    assert arrives(one, large(0))
+    assert one.arrived(large(0)) is BatchOutcome.TAKEN
+    assert numbers(one.take_ready()) == []
+    one.stable(0, 1)
+    assert numbers(one.take_ready()) == [0]

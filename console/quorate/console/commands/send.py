@@ -43,6 +43,7 @@ from quorate.console.ui.settings import (
 from quorate.console.ui.warnings import show_warnings
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import check_topic, parse_session_id
+from quorate.protocol.limits import MESSAGE_BYTES_MAX
 
 if TYPE_CHECKING:
     from quorate.protocol.attributes import Attributes
@@ -108,6 +109,16 @@ def send(
             help="One message a line, or each after its length (4 bytes, big-endian).",
         ),
     ] = Format.LINES,
+    message_bytes_max: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=MESSAGE_BYTES_MAX,
+            rich_help_panel=FORMAT,
+            help="Bytes of the largest message.  [1048576]",
+        ),
+    ] = None,
     output: OutputFormat = None,
     events: Annotated[
         bool,
@@ -133,7 +144,9 @@ def send(
     opening = {
         "session_id": parse_session_id(session_id) if session_id is not None else None,
         "take_over": take_over,
-        "options": _options(settings, topic, receiver_paced, registration_interval),
+        "options": _options(
+            settings, topic, receiver_paced, registration_interval, message_bytes_max
+        ),
     }
     with ExitStack() as stack:
         descriptor = _open(file, stack)
@@ -148,10 +161,13 @@ def _options(
     topic: str,
     receiver_paced: int | None,
     registration_interval: float | None,
+    message_bytes_max: int | None,
 ) -> SourceOptions:
     from quorate.source import ReceiverPacing, SourceOptions
 
     given: dict[str, Any] = {}
+    if message_bytes_max is not None:
+        given["message_bytes_max"] = message_bytes_max
     if receiver_paced is not None:
         given["receiver_pacing"] = ReceiverPacing(messages=receiver_paced)
     if registration_interval is not None:
@@ -219,7 +235,9 @@ class _Sending:
         self.started = time.monotonic()
         try:
             async with source:
-                async for payloads in read_messages(self.descriptor, self.form):
+                async for payloads in read_messages(
+                    self.descriptor, self.form, self.opening["options"].message_bytes_max
+                ):
                     await send_all(source, self._messages(payloads), self.settings.timeout)
                     self._show_progress(source)
                 await source.flush(timeout=self.settings.timeout)

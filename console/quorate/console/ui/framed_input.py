@@ -29,10 +29,16 @@ class Format(enum.StrEnum):
 class Splitter:
     """A splitter of a stream that comes in pieces of any size into complete messages."""
 
-    def __init__(self, form: Format) -> None:
+    def __init__(self, form: Format, size_max: int = MESSAGE_BYTES_USUAL) -> None:
+        """size_max: the bytes of the largest message."""
         self._split = self._lines if form is Format.LINES else self._length_prefixed
         self._form = form
-        self._rest = b""
+        self._size_max = size_max
+        self._pieces: list[bytes] = []
+        """The pieces that came of the next message. They are joined once: it may be large."""
+        self._bytes = 0
+        self._needed = 0
+        """The bytes without which nothing is complete."""
 
     def feed(self, piece: bytes) -> list[bytes]:
         """Return the messages that this piece completes.
@@ -46,39 +52,63 @@ class Splitter:
 
         Raises InvalidArgument if a message is cut short.
         """
-        rest, self._rest = self._rest, b""
+        rest = self._joined(b"")
         if rest and self._form is Format.LENGTH_PREFIXED:
             raise InvalidArgument("input", f"ends within a message, {len(rest)} bytes into it")
         return [rest] if rest else []
 
     def _lines(self, piece: bytes) -> Iterator[bytes]:
-        if len(self._rest) > MESSAGE_BYTES_USUAL:
-            raise MessageTooLarge(UNKNOWN_SIZE, MESSAGE_BYTES_USUAL)  # its end is not read
-        *whole, self._rest = (self._rest + piece).split(b"\n")
+        if self._bytes > self._size_max:
+            # Its end is not read.
+            raise MessageTooLarge(UNKNOWN_SIZE, self._size_max, "--message-bytes-max")
+        if b"\n" not in piece:
+            self._keep(piece)
+            return iter(())
+        *whole, rest = self._joined(piece).split(b"\n")
+        self._keep(rest)
         return iter(whole)
 
     def _length_prefixed(self, piece: bytes) -> Iterator[bytes]:
-        content = self._rest + piece
-        at = 0
+        if self._bytes + len(piece) < self._needed:
+            self._keep(piece)
+            return
+        content = self._joined(piece)
+        at, self._needed = 0, _LENGTH_BYTES
         while len(content) - at >= _LENGTH_BYTES:
             length = int.from_bytes(content[at : at + _LENGTH_BYTES], "big")
-            if length > MESSAGE_BYTES_USUAL:
+            if length > self._size_max:
                 raise InvalidArgument(
                     "input",
-                    f"announces a message of {length:,} bytes, more than {MESSAGE_BYTES_USUAL:,}; "
+                    f"announces a message of {length:,} bytes, more than {self._size_max:,}; "
                     "each message must follow its length as four bytes, big-endian",
                 )
             end = at + _LENGTH_BYTES + length
             if end > len(content):
+                self._needed = end - at
                 break
             yield content[at + _LENGTH_BYTES : end]
             at = end
-        self._rest = content[at:]
+        self._keep(content[at:])
+
+    def _keep(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._bytes += len(piece)
+
+    def _joined(self, piece: bytes) -> bytes:
+        """Return all that was kept, and this behind it. Nothing is kept any longer."""
+        whole = b"".join((*self._pieces, piece))
+        self._pieces, self._bytes = [], 0
+        return whole
 
 
-async def read_messages(descriptor: int, form: Format) -> AsyncIterator[list[bytes]]:
-    """Yield the messages of an open file, in lists of as many as could be read at once."""
-    splitter = Splitter(form)
+async def read_messages(
+    descriptor: int, form: Format, size_max: int = MESSAGE_BYTES_USUAL
+) -> AsyncIterator[list[bytes]]:
+    """Yield the messages of an open file, in lists of as many as could be read at once.
+
+    size_max: the bytes of the largest message.
+    """
+    splitter = Splitter(form, size_max)
     async for piece in _read(descriptor):
         if messages := splitter.feed(piece):
             yield messages

@@ -14,10 +14,13 @@ import grpc
 
 from quorate.pipeline.stores.client import channel_to
 from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.fragments import fragments_of, split
+from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.wire import held_from_wire
 from quorate.transport.failures import error_from_blocking_call, failure_from_wire
 from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.messages_pb2 import Fragment
 from quorate.v1.store_pb2_grpc import StoreStub
 
 _AHEAD = 16
@@ -100,7 +103,12 @@ class Sender:
                 continue
             if frame is None:
                 return
-            yield store_v1.RestoreRequest(batch=frame)
+            if len(frame) <= WHOLE_BATCH_BYTES_MAX:
+                yield store_v1.RestoreRequest(batch=frame)
+                continue
+            for at, data in fragments_of(split(frame)):
+                fragment = Fragment(at=at, size=len(frame), data=data)
+                yield store_v1.RestoreRequest(fragment=fragment)
 
     def _take(self, response: store_v1.RestoreResponse) -> bool:
         """Take a response; return whether it is the last one. Raises the store's error."""

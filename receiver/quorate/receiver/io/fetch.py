@@ -10,7 +10,7 @@ import asyncio
 import logging
 
 from quorate.protocol import answers
-from quorate.protocol.answers import Corrupt, Piece
+from quorate.protocol.answers import AnswerReading, Corrupt, LargePiece, Piece
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range
@@ -22,7 +22,7 @@ from quorate.receiver.protocol.fetch_plan import (
     FetchPlan,
     Request,
 )
-from quorate.transport.fetch import FetchCall, fetch
+from quorate.transport.fetch import FetchCall, begin_fetch
 from quorate.v1 import messages_pb2 as v1
 
 log = logging.getLogger("quorate.receiver")
@@ -65,7 +65,7 @@ async def hear_stable(session: Session) -> None:
 
 
 async def _hear_stable_of(session: Session, request: Request) -> None:
-    call = _call(session, request, session.address_of(request.peer))
+    call, _ = _call(session, request, session.address_of(request.peer))
     try:
         while not call.is_over:
             for answer in await call.answers():
@@ -76,25 +76,29 @@ async def _hear_stable_of(session: Session, request: Request) -> None:
         call.close()
 
 
-def _call(session: Session, request: Request, address: str) -> FetchCall[answers.Answer]:
+def _call(
+    session: Session, request: Request, address: str
+) -> tuple[FetchCall[answers.Answer], AnswerReading]:
     peers = session.peers
     stub = peers.source(address) if request.peer == SOURCE else peers.store(address)
     wanted = Range(request.first, request.last)
-    return fetch(stub, address, session.source, wanted, session.options.request_timeout)
+    reading = AnswerReading(address, session.source, wanted)
+    silence = session.options.request_timeout
+    return begin_fetch(stub, address, session.source, wanted, silence, reading), reading
 
 
 async def _fetch(session: Session, request: Request) -> None:
     address = session.address_of(request.peer)
-    call = _call(session, request, address)
+    call, reading = _call(session, request, address)
     loop = asyncio.get_running_loop()
     try:
-        while await session.room_for(request):
+        while await session.room_for(request, reading.assembling):
             came = await call.answers()
             session.peers.heard(address)
             for answer in came:
                 now = loop.time()
                 withdrawn = take_answer(session.plan, session.source, request, answer, now)
-                if isinstance(answer, Piece | Corrupt):
+                if isinstance(answer, Piece | LargePiece | Corrupt):
                     session.hand_on()
                 elif isinstance(answer, v1.FetchEnd):
                     session.withdraw(withdrawn)
@@ -112,6 +116,8 @@ def take_answer(
     match answer:
         case Piece():
             plan.fetched(request, answer.header, answer.frame, answer.first, answer.last, now)
+        case LargePiece():
+            plan.fetched(request, answer.header, answer.batch, answer.first, answer.last, now)
         case Corrupt():
             # The peer has no good copy of it; others may.
             log.error("%s: %s", source, answer.error)

@@ -179,6 +179,7 @@ class Session:
                 self._tasks.create_task(follow(self))
                 await self._keep_house()
         finally:
+            self.stream.broke_off()
             self.stream.release()
 
     # Inputs.
@@ -312,14 +313,18 @@ class Session:
             wake_at = self.plan.wake_at(peer, now)
             await pause(woken, None if wake_at is None else wake_at - now)
 
-    async def room_for(self, request: Request) -> bool:
+    async def room_for(self, request: Request, assembling: int) -> bool:
         """Wait until there is room for what the request brings. Return False if it should be
-        dropped."""
+        dropped.
+
+        assembling: the bytes of the large batch that it is bringing; 0: none.
+        """
+        size = max(assembling, FRAME_BYTES_MAX)
         while True:
             await self.inbox.space()
             if (
                 not self.plan.needs_room(request)
-                or self.room.waiting_bytes + FRAME_BYTES_MAX <= self.room.fetched_bytes_max
+                or self.room.waiting_bytes + size <= self.room.fetched_bytes_max
             ):
                 return True
             if not self.plan.front_under_way():

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from quorate.protocol.delays import RECONNECT, Delays
+from quorate.protocol.fragments import Batch
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
@@ -287,7 +288,7 @@ class FetchPlan:
 
     # Answers.
 
-    def fetched(self, request: Request, header: BatchHeader, frame: bytes, first: int, last: int,
+    def fetched(self, request: Request, header: BatchHeader, frame: Batch, first: int, last: int,
                 now: float) -> BatchOutcome:  # fmt: skip
         """Take a checked batch."""
         verdict = self._stream.fetched(header, frame, first, last)

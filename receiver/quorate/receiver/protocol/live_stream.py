@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from quorate.protocol.delays import HOPELESS_SECONDS, RECONNECT, Delays
 from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
-from quorate.protocol.framing import check_batch
+from quorate.protocol.fragments import Assembly
+from quorate.protocol.framing import check_batch, read_header
+from quorate.protocol.identity import SourceName
 from quorate.receiver.protocol.directory import SourceRecord, record_from_wire
 from quorate.receiver.protocol.fetch_plan import FetchPlan
 from quorate.receiver.protocol.stream import (
@@ -90,6 +92,7 @@ class Following:
         self._where = ""
         self._silence: QuorateError | None = None
         """Why the source at the address of this attachment is taken for hung."""
+        self._assembly: Assembly | None = None
 
     def source_is(self, record: SourceRecord) -> None:
         """Take a new entry of the source."""
@@ -117,6 +120,8 @@ class Following:
             case "batch":
                 # Each access to the field makes a copy.
                 return self._take_batch(frame.batch, frame.stable_upto)
+            case "fragment":
+                return self._take_fragment(frame.fragment, frame.stable_upto)
             case "attached":
                 if not self._begin(frame.attached):
                     return self._epoch
@@ -148,6 +153,7 @@ class Following:
         None: there is news already.
         """
         was_attached, self._plan.attached = self._plan.attached, False
+        self._break_off()
         self.events.append(Detached(error) if was_attached else NotAttached(error))
         is_news = self._record != self._attached_by
         if was_attached or is_news:
@@ -163,10 +169,38 @@ class Following:
     def _address(self) -> str:
         return self._attached_by.address
 
+    def _take_fragment(self, fragment: v1.Fragment, stable_upto: int) -> int | None:
+        at, size, data = fragment.at, fragment.size, fragment.data
+        if not at:
+            self._break_off()
+            header = read_header(data, self._where, size)
+            self._check_source(header.source)
+            self._epoch = max(self._epoch, header.epoch)
+            if self._lacks_lineage(header.epoch):
+                return header.epoch
+            if self._stream.arrives(header, size):
+                self._assembly = Assembly(self._where)
+        if (assembly := self._assembly) is not None:
+            assembly.take(at, size, data)
+            if assembly.is_whole:
+                self._assembly = None
+                self._stream.arrived(assembly.batch())
+        self._stream.stable(stable_upto, self._epoch)
+        return None
+
+    def _break_off(self) -> None:
+        if self._assembly is not None:
+            self._assembly = None
+            self._stream.broke_off()
+
+    def _check_source(self, source: SourceName) -> None:
+        if source != self._source:
+            raise CorruptBatch(self._where, f"it is of {source}")
+
     def _take_batch(self, batch: bytes, stable_upto: int) -> int | None:
+        self._break_off()
         header = check_batch(batch, self._where)
-        if header.source != self._source:
-            raise CorruptBatch(self._where, f"it is of {header.source}")
+        self._check_source(header.source)
         self._epoch = max(self._epoch, header.epoch)
         if self._stream.live(header, batch) is BatchOutcome.NEWER_EPOCH:
             return header.epoch

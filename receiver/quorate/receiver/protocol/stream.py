@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from quorate.protocol.fragments import Batch, LargeBatch
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, diverges_at
@@ -35,7 +36,7 @@ class BatchPart:
     first: int
     last: int
     header: BatchHeader
-    frame: bytes
+    frame: Batch
     retransmitted: bool
 
     @property
@@ -87,6 +88,7 @@ class Stream:
         self._waiting: dict[int, BatchPart] = {}
         self._covered = RangeSet()
         self._ready: list[BatchPart] = []
+        self._arriving: tuple[int, int] | None = None
 
     # Inputs.
 
@@ -106,7 +108,50 @@ class Stream:
             return BatchOutcome.NO_ROOM
         return self._take(valid, header, frame, retransmitted=False)
 
-    def fetched(self, header: BatchHeader, frame: bytes, first: int, last: int) -> BatchOutcome:
+    def arrives(self, header: BatchHeader, size: int) -> bool:
+        """Return whether a large batch of the live stream is to be put together as it comes in.
+
+        If so, call `arrived` or `broke_off` next. Its number is fetched from nobody until then. The
+        lineage must have its epoch. size: the bytes of the batch.
+
+        The next message always has room. Another one has it within the bound, or if nothing waits.
+        """
+        assert self._arriving is None, self._arriving
+        valid = self._valid(header, header.first, header.last)
+        if valid is None or valid.last < self.next or valid.first in self._covered:
+            return False
+        waiting = self._room.waiting_bytes
+        if valid.first > self.next and waiting and waiting + size > self._room.live_bytes_max:
+            self.known_upto = max(self.known_upto, valid.last)
+            return False
+        self._arriving = valid.first, size
+        self._room.waiting_bytes += size
+        return True
+
+    def arrived(self, batch: LargeBatch) -> BatchOutcome:
+        """Take the large batch that was arriving, checked."""
+        self._end_arrival()
+        header = batch.header
+        valid = self._valid(header, header.first, header.last)
+        if valid is None:
+            return BatchOutcome.VOID
+        self.known_upto = max(self.known_upto, valid.last)
+        if valid.last < self.next:
+            return BatchOutcome.DUPLICATE
+        return self._take(valid, header, batch, retransmitted=False)
+
+    def broke_off(self) -> None:
+        """Note that no more comes of the large batch that was arriving, if one was."""
+        if self._arriving is not None:
+            self.known_upto = max(self.known_upto, self._arriving[0])
+            self._end_arrival()
+
+    def _end_arrival(self) -> None:
+        assert self._arriving is not None
+        self._room.waiting_bytes -= self._arriving[1]
+        self._arriving = None
+
+    def fetched(self, header: BatchHeader, frame: Batch, first: int, last: int) -> BatchOutcome:
         """Take a checked batch that was fetched, of which only [first, last] counts."""
         if header.epoch > self.lineage.epoch:
             self.heard_of_epoch(header.epoch)
@@ -180,7 +225,8 @@ class Stream:
     @property
     def behind(self) -> bool:
         """Whether the next message exists, could be handed on, and is missing."""
-        return self.next <= self._target()
+        arrives = self._arriving is not None and self._arriving[0] == self.next
+        return self.next <= self._target() and not arrives
 
     @property
     def outdated(self) -> bool:
@@ -195,7 +241,12 @@ class Stream:
     def missing(self) -> list[Range]:
         """Return the ranges to be fetched, ascending."""
         target = self._target()
-        return self._covered.holes(self.next, target) if self.next <= target else []
+        if self.next > target:
+            return []
+        covered = self._covered
+        if self._arriving is not None:
+            covered = covered.union(RangeSet([Range(self._arriving[0], self._arriving[0])]))
+        return covered.holes(self.next, target)
 
     # Inside.
 
@@ -215,7 +266,7 @@ class Stream:
         return self.lineage.valid(HeldRange(first, last, header.epoch))
 
     def _take(
-        self, valid: Range, header: BatchHeader, frame: bytes, *, retransmitted: bool
+        self, valid: Range, header: BatchHeader, frame: Batch, *, retransmitted: bool
     ) -> BatchOutcome:
         count = header.last - header.first + 1
         self.message_bytes += (len(frame) / count - self.message_bytes) / 8

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from quorate.protocol.errors import NotRegistered, QuorateError
+from quorate.protocol.limits import MESSAGE_BYTES_USUAL
 from quorate.protocol.timeouts import check_timeout
 from quorate.source.io.group_sync import GroupSync
 from quorate.source.protocol.admission import send_timed_out
@@ -199,7 +200,9 @@ class Packer:
                 at = 0
                 while at < len(messages):
                     await self._room(until, patient)
-                    at = self._fill(messages, at)
+                    chunk = self._chunk(messages, at)
+                    await self._add_chunk(chunk, until, patient)
+                    at += len(chunk)
             finally:
                 window.reserve(False)
                 self.progressed()
@@ -231,8 +234,8 @@ class Packer:
                 self.progressed()
         return first
 
-    def _fill(self, messages: Ready, at: int) -> int:
-        """Add messages from `at` on as far as there is room. Return where it stopped."""
+    def _chunk(self, messages: Ready, at: int) -> Ready:
+        """Return the messages from `at` on for which there is room. A large one comes alone."""
         window = self._window
         count, size = window.room()
         chunk = messages.part(at, at + count)
@@ -241,8 +244,22 @@ class Packer:
             # About as many as fit. The last one may pass the limit, as with single sends.
             chunk = chunk.part(0, max(1, len(chunk) * size // chunk_bytes))
             chunk_bytes = chunk.size
-        self._add(chunk, chunk_bytes)
-        return at + len(chunk)
+        return chunk
+
+    async def _add_chunk(self, chunk: Ready, until: float | None, patient: bool) -> None:
+        """Add messages for which there is room, a large one step by step."""
+        size = chunk.size
+        if size > MESSAGE_BYTES_USUAL and self._publish_store.durable:
+            attributes = chunk.attributes[0] if chunk.attributes else b""
+            steps = self._publish_store.keep_large(
+                self._window.next_sequence, chunk.payloads[0], attributes
+            )
+            for _ in steps:
+                await asyncio.sleep(0)
+                await self._room(until, patient)
+            self._window.add(chunk.payloads, chunk.attributes, size)
+        else:
+            self._add(chunk, size)
 
     def add_one(self, payload: bytes, attributes: bytes) -> None:
         """Accept a message for which there is room."""

@@ -17,6 +17,7 @@ import grpc
 import grpc.aio
 
 from quorate.protocol.errors import InvalidArgument, NotRegistered, QuorateError, UnknownTopic
+from quorate.protocol.fragments import LargeBatch
 from quorate.protocol.limits import FRAGMENT_BYTES
 from quorate.protocol.wire import source_from_wire
 from quorate.source import events
@@ -60,6 +61,7 @@ class _Receiver:
         self.news = asyncio.Event()
         self._frames: deque[tuple[Framed, int]] = deque()
         """The frames, each with how far it says that the stream is stable."""
+        self._large: LargeBatch | None = None
         self._fragment_at = 0
         self._bytes = 0
         self._bytes_max = queue_bytes
@@ -71,31 +73,31 @@ class _Receiver:
         if self._bytes > self._bytes_max and self._frames:
             dropped = len(self._frames)
             self._frames.clear()
-            self._fragment_at = 0
             self._bytes = len(frame) + _FRAME_OVERHEAD
         self._frames.append((frame, stable_upto))
         self.news.set()
         return dropped
 
     def take(self, stable_upto: int) -> bytes | None:
-        """Return the next frame, or fragment of a large batch; None: none waits."""
-        if not self._frames:
-            return None
-        frame, told = self._frames[0]
-        if isinstance(frame, bytes):
-            self.told_stable_upto = max(self.told_stable_upto, told)
-            self._taken()
-            return frame
-        self.told_stable_upto = stable_upto
-        fragment = fragment_frame(frame, self._fragment_at, stable_upto)
-        self._fragment_at += FRAGMENT_BYTES
-        if self._fragment_at >= frame.size:
-            self._taken()
-        return fragment
+        """Return the next frame, or fragment of a large batch; None: none waits.
 
-    def _taken(self) -> None:
-        self._bytes -= len(self._frames.popleft()[0]) + _FRAME_OVERHEAD
-        self._fragment_at = 0
+        A large batch that was begun no longer waits: it is sent to its end.
+        """
+        if self._large is None:
+            if not self._frames:
+                return None
+            frame, told = self._frames.popleft()
+            self._bytes -= len(frame) + _FRAME_OVERHEAD
+            if isinstance(frame, bytes):
+                self.told_stable_upto = max(self.told_stable_upto, told)
+                return frame
+            self._large, self._fragment_at = frame, 0
+        self.told_stable_upto = stable_upto
+        fragment = fragment_frame(self._large, self._fragment_at, stable_upto)
+        self._fragment_at += FRAGMENT_BYTES
+        if self._fragment_at >= self._large.size:
+            self._large = None
+        return fragment
 
 
 class LiveServer:

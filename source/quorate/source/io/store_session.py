@@ -289,7 +289,12 @@ class StoreSession:
         self._tell_known(opened.known)
         self._tell_receivers(opened)
         if not self._core.opened(
-            self.store.name, epoch, opened.next_sequence, opened.durability, self._now()
+            self.store.name,
+            epoch,
+            opened.next_sequence,
+            opened.durability,
+            self._now(),
+            opened.message_bytes_max,
         ):
             raise Unreachable(self.store.address, "a newer epoch begins")
         self._owner.after_input()
@@ -328,7 +333,8 @@ class StoreSession:
             raise failure_from_wire(response.failed, self.store.address)
         if response.HasField("fragment_taken"):
             taken = response.fragment_taken
-            self._core.fragment_taken(self.store.name, taken.sequence, taken.upto, self._now())
+            streams = self._core.streams
+            streams.fragment_taken(self.store.name, taken.sequence, taken.upto, self._now())
             self.wake()
         if response.HasField("replaced"):
             self._owner.store_known(response.replaced, self.store.name)
@@ -343,7 +349,7 @@ class StoreSession:
                 frame = self._core.next_frame(self.store.name, self._now())
                 if frame is not None:
                     await call.write(frame)
-                elif self._core.holds_back(self.store.name):
+                elif self._core.streams.holds_back(self.store.name):
                     await self._news.wait()
                 elif self._core.closing:
                     await call.write(self._core.goodbye_frame())

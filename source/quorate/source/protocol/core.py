@@ -22,7 +22,6 @@ from quorate.protocol.errors import (
     QuorateError,
 )
 from quorate.protocol.fragments import Batch, header_of
-from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
@@ -44,8 +43,10 @@ from quorate.source.protocol.frames import (
     goodbye_frame,
     information_frame,
     open_frame,
+    pack,
 )
 from quorate.source.protocol.membership_change import Changing
+from quorate.source.protocol.outgoing import Limit
 from quorate.source.protocol.receiver_pacing import pacing_of
 from quorate.source.protocol.registration import (
     Grant,
@@ -582,7 +583,13 @@ class SourceCore:
         )
 
     def opened(
-        self, store: str, epoch: int, next_sequence: int, durability: int, now: float
+        self,
+        store: str,
+        epoch: int,
+        next_sequence: int,
+        durability: int,
+        now: float,
+        message_bytes_max: int = 0,
     ) -> bool:
         """Note that the store has everything that the source retains before next_sequence.
 
@@ -592,6 +599,8 @@ class SourceCore:
             return False
         self.registration.agreed(store)
         takes_data = self.streams.opened(store, next_sequence, durability, self.retention)
+        limit = Limit(self._options.message_bytes_max)
+        self.window.limit_to(self.streams.limit(store, message_bytes_max, limit))
         self._changing.joined(store, now, takes_data)
         if takes_data:
             self.tracker.rejoin(store, min(next_sequence - 1, self.packed_upto))
@@ -626,14 +635,6 @@ class SourceCore:
             cursor.information_version = self._version
             return information_frame(self.information(), self.stable_upto)
         return self.streams.next_frame(store, self.retention, self.stable_upto, now)
-
-    def holds_back(self, store: str) -> bool:
-        """Return whether the store is sent nothing although there is more: it writes fragments."""
-        return self.streams.cursors[store].waits_for_store
-
-    def fragment_taken(self, store: str, sequence: int, upto: int, now: float) -> None:
-        """Note how far the store has written the fragments of a large batch, in bytes."""
-        self.streams.fragment_taken(store, sequence, upto, now)
 
     def acknowledged(self, store: str, upto: int, now: float) -> None:
         """Note that the store holds everything up to here."""
@@ -726,11 +727,10 @@ class SourceCore:
     def take(self, timestamp_ns: int, marker: bytes = b"") -> Packed:
         """Pack what has gathered. Call it only if can_take or can_commit allows it."""
         first, payloads, attributes = self.window.take()
-        batch = encode_batch(
-            self.name, self.epoch, first, payloads, timestamp_ns, marker, attributes
-        )
         self.marker = marker or self.marker
-        self._packed = Packed(first, first + len(payloads) - 1, batch)
+        self._packed = pack(
+            self.name, self.epoch, first, payloads, attributes, timestamp_ns, marker
+        )
         return self._packed
 
     def release(self, packed: Packed, now: float) -> Framed:

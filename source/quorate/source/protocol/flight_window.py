@@ -15,9 +15,15 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import accumulate
 
-from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, NOTHING, SEQUENCE_MAX
+from quorate.protocol.limits import (
+    BATCH_BYTES_TARGET,
+    BATCH_MESSAGES_MAX,
+    MESSAGE_BYTES_USUAL,
+    NOTHING,
+    SEQUENCE_MAX,
+)
 from quorate.source.options import FlightBehaviour, SourceOptions
-from quorate.source.protocol.outgoing import fill_up
+from quorate.source.protocol.outgoing import Limit, fill_up
 
 
 class Window:
@@ -31,8 +37,8 @@ class Window:
         "exceeded_noted",
         "is_open",
         "lag_noted",
+        "limit",
         "lock",
-        "message_bytes_max",
         "next_sequence",
         "paced_bytes",
         "paced_upto",
@@ -44,13 +50,14 @@ class Window:
         "sent_bytes",
         "stable_bytes",
         "stable_upto",
+        "usual_bytes_max",
     )
 
     def __init__(self, options: SourceOptions) -> None:
         self._flight_messages = options.flight_messages
         self._flight_bytes = options.flight_bytes
         self._notify = FlightBehaviour(options.flight_behaviour) is FlightBehaviour.NOTIFY
-        self.message_bytes_max = options.message_bytes_max
+        self.limit_to(Limit(options.message_bytes_max))
         self.lock: AbstractContextManager[object] = nullcontext()
         """Held by whoever changes the window. The blocking source puts a re-entrant lock here."""
         self.payloads: list[bytes] = []
@@ -77,6 +84,12 @@ class Window:
         self.lag_noted = False
         self.pause_at = 0
         self.pause_at_bytes = 0
+
+    def limit_to(self, limit: Limit) -> None:
+        """Accept no larger messages than this from now on."""
+        self.limit = limit
+        self.usual_bytes_max = min(limit.size, MESSAGE_BYTES_USUAL)
+        """The bytes of the largest message that a send need not look at twice."""
 
     def restart(self, packed_upto: int, packed_bytes: int, stable_upto: int) -> None:
         """Go on behind what was packed; gathered messages stay gathered."""
@@ -219,11 +232,12 @@ class Window:
             count <= BATCH_MESSAGES_MAX
             and self.sent_bytes - self.packed_bytes - newest < BATCH_BYTES_TARGET
         ):
-            return count
+            # A large message has a batch of its own.
+            return count if newest <= MESSAGE_BYTES_USUAL else max(1, count - 1)
         sizes = list(map(len, payloads[:BATCH_MESSAGES_MAX]))
         for number, each in enumerate(attributes[: len(sizes)]):
             sizes[number] += len(each)
-        return next(
+        count = next(
             (
                 number
                 for number, size in enumerate(accumulate(sizes), 1)
@@ -231,3 +245,4 @@ class Window:
             ),
             len(sizes),
         )
+        return count if sizes[count - 1] <= MESSAGE_BYTES_USUAL else max(1, count - 1)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quorate.protocol.fields import varint
-from quorate.protocol.fragments import Batch, LargeBatch
-from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.fragments import Batch, LargeBatch, encode_alone
+from quorate.protocol.framing import encode_batch
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import MESSAGE_BYTES_USUAL, PROTOCOL_VERSION
 from quorate.v1.messages_pb2 import (
     AppendOpen,
     Frame,
@@ -25,6 +28,25 @@ class Packed:
     first: int
     last: int
     batch: Batch
+
+
+def pack(
+    source: SourceName,
+    epoch: int,
+    first: int,
+    payloads: Sequence[bytes],
+    attributes: Sequence[bytes],
+    timestamp_ns: int,
+    marker: bytes,
+) -> Packed:
+    """Return the batch of these messages. A message above the usual size comes alone."""
+    batch: Batch
+    own = attributes[0] if attributes else b""
+    if len(payloads) == 1 and len(payloads[0]) + len(own) > MESSAGE_BYTES_USUAL:
+        batch = encode_alone(source, epoch, first, payloads[0], timestamp_ns, own)
+    else:
+        batch = encode_batch(source, epoch, first, payloads, timestamp_ns, marker, attributes)
+    return Packed(first, first + len(payloads) - 1, batch)
 
 
 Framed = bytes | LargeBatch

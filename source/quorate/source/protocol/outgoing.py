@@ -12,7 +12,12 @@ from itertools import repeat
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, encode_attributes
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
-from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, MARKER_BYTES_MAX
+from quorate.protocol.limits import (
+    BATCH_BYTES_TARGET,
+    BATCH_MESSAGES_MAX,
+    MARKER_BYTES_MAX,
+    MESSAGE_BYTES_USUAL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,21 @@ class Outgoing:
     key."""
     properties: Mapping[str, bytes] = field(default_factory=dict)
     """The properties, values by name, by which receivers may filter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The size of the largest message that is accepted."""
+
+    size: int
+    """Bytes."""
+    setting: str = "SourceOptions.message_bytes_max"
+    """The setting that has the limit, and whose it is."""
+
+    def check(self, size: int) -> None:
+        """Raise MessageTooLarge for a message of so many bytes, unless it is within the limit."""
+        if size > self.size:
+            raise MessageTooLarge(size, self.size, self.setting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,32 +80,28 @@ def as_bytes(payload: object) -> bytes:
     raise InvalidArgument("payload", f"is {type(payload).__name__}, not bytes; encode it first")
 
 
-def checked(messages: Iterable[bytes | Outgoing], limit: int) -> Ready:
+def checked(messages: Iterable[bytes | Outgoing], limit: Limit) -> Ready:
     """Return the messages if each is within the limit; raise InvalidArgument or MessageTooLarge."""
     ready = list(messages)
     if set(map(type, ready)) <= {bytes}:
         payloads: list[bytes] = ready  # type: ignore[assignment]
-        size = max(map(len, payloads), default=0)
-        if size > limit:
-            raise MessageTooLarge(size, limit)
+        limit.check(max(map(len, payloads), default=0))
         return Ready(payloads, [])
     return _with_attributes(ready, limit)
 
 
 def checked_one(
-    payload: bytes, key: bytes | None, properties: Mapping[str, bytes] | None, limit: int
+    payload: bytes, key: bytes | None, properties: Mapping[str, bytes] | None, limit: Limit
 ) -> tuple[bytes, bytes]:
     """Return payload and attributes of one message; raise what `checked` raises."""
     if type(payload) is not bytes:
         payload = as_bytes(payload)
     attributes = encode_attributes(key, properties)
-    size = len(payload) + len(attributes)
-    if size > limit:
-        raise MessageTooLarge(size, limit)
+    limit.check(len(payload) + len(attributes))
     return payload, attributes
 
 
-def _with_attributes(messages: list[bytes | Outgoing], limit: int) -> Ready:
+def _with_attributes(messages: list[bytes | Outgoing], limit: Limit) -> Ready:
     ready = Ready([], [])
     for message in messages:
         if isinstance(message, Outgoing):
@@ -106,10 +122,9 @@ def check_commit(ready: Ready, marker: bytes) -> None:
             "commit", f"{len(ready)} messages are not between 1 and {BATCH_MESSAGES_MAX}"
         )
     size = ready.size
-    if len(ready) > 1 and size > BATCH_BYTES_TARGET:
-        raise InvalidArgument(
-            "commit", f"{size:,} bytes are more than a batch has: {BATCH_BYTES_TARGET:,}"
-        )
+    size_max = BATCH_BYTES_TARGET if len(ready) > 1 else MESSAGE_BYTES_USUAL
+    if size > size_max:
+        raise InvalidArgument("commit", f"{size:,} bytes are more than a batch has: {size_max:,}")
     if not 0 < len(marker) <= MARKER_BYTES_MAX:
         raise InvalidArgument(
             "marker", f"has {len(marker)} bytes, not between 1 and {MARKER_BYTES_MAX}"

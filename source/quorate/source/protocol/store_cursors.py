@@ -8,12 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quorate.protocol.fragments import LargeBatch
-from quorate.protocol.limits import FRAGMENT_BYTES, FRAGMENTS_AHEAD, NOTHING
+from quorate.protocol.limits import (
+    FRAGMENT_BYTES,
+    FRAGMENTS_AHEAD,
+    MESSAGE_BYTES_USUAL,
+    NOTHING,
+)
 from quorate.source.protocol.frames import (
     fragment_frame,
     keepalive_frame,
     skip_frame,
 )
+from quorate.source.protocol.outgoing import Limit
 from quorate.source.protocol.retention import Retention
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
 
@@ -38,6 +44,8 @@ class StoreCursor:
     """Whether the store keeps messages of the topic. If not, it is sent none."""
     told_stable_upto: int = NOTHING
     """The stable number of the last keepalive."""
+    message_bytes_max: int = MESSAGE_BYTES_USUAL
+    """The bytes of the largest message that the store takes."""
     fragment_at: int = 0
     """The offset of the next fragment of the large batch that is being sent."""
     taken_upto: int = 0
@@ -136,6 +144,18 @@ class Streams:
         self._renew_takers()
         return takes_data
 
+    def limit(self, store: str, message_bytes_max: int, own: Limit) -> Limit:
+        """Return the limit of the source, or that of a store which takes less.
+
+        message_bytes_max: that of the store whose stream was opened; 0: it takes those of the usual
+        size. own: the limit of the source's options.
+        """
+        self.cursors[store].message_bytes_max = message_bytes_max or MESSAGE_BYTES_USUAL
+        for name, cursor in self.cursors.items():
+            if cursor.open and cursor.takes_data and cursor.message_bytes_max < own.size:
+                own = Limit(cursor.message_bytes_max, f"message_bytes_max of store {name}")
+        return own
+
     def next_frame(
         self, store: str, retention: Retention, stable_upto: int, now: float
     ) -> bytes | None:
@@ -179,6 +199,10 @@ class Streams:
             cursor.ordinal += 1
             cursor.go_on_at(batch.header.last + 1)
         return frame
+
+    def holds_back(self, store: str) -> bool:
+        """Return whether the store is sent nothing although there is more: it writes fragments."""
+        return self.cursors[store].waits_for_store
 
     def fragment_taken(self, store: str, sequence: int, upto: int, now: float) -> None:
         """Note that the store has written so many bytes of the large batch of this number."""

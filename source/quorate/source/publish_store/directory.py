@@ -18,8 +18,9 @@ import struct
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import google_crc32c
@@ -261,6 +262,21 @@ class FilePublishStore:
             self.tail.next = first
             raise
 
+    def keep_large(self, sequence: int, payload: bytes, attributes: bytes) -> Iterator[None]:
+        """Keep one large message, in a segment of its own, a part in each step.
+
+        The message counts once the iterator has ended. Raises NotKept.
+        """
+        if sequence != self.tail.next:
+            self.rewind(sequence)
+        self._end_segment()
+        room = room_for((payload,), (attributes,))
+        self._begin_segment(1, room)
+        assert self._segment is not None
+        # Early, so that the next call notices that this one was broken off.
+        self.tail.next = sequence + 1
+        yield from self._segment.add_large(payload, attributes)
+
     def keep_batch(self, batch: bytes) -> None:
         """Keep a batch of messages that were not kept yet: all of them or none. Raises NotKept."""
         header = read_header(batch)
@@ -302,7 +318,7 @@ class FilePublishStore:
                 self._segment = reuse_segment(spare, path, self._header(old.entries, old.room))
             else:
                 room = max(room, self._usual_room())
-                entries = max(entries, room // _ROOM_PER_ENTRY, 1)
+                entries = max(entries, min(room, _ROOM_MAX) // _ROOM_PER_ENTRY, 1)
                 self._segment = begin_segment(path, self._header(entries, room))
             self._notes = os.open(
                 path.with_suffix(".notes"),
@@ -343,7 +359,7 @@ class FilePublishStore:
         """Take away a segment that may be used again for so much. Smaller ones are removed."""
         if self._sync or not self._files or (newest := self._files[-1].segment) is None:
             return None
-        room = max(room, newest.header.room)
+        room = max(room, min(newest.header.room, _ROOM_MAX))
         while len(self._files) > 1 and self._files[0].last <= self._stable_upto:
             spare = self._files[0].segment
             if spare is None or spare.header.entries < entries or spare.header.room < room:
@@ -381,6 +397,7 @@ class FilePublishStore:
             # The newest file stays: it tells where the stream goes on.
             while len(self._files) > 1 and self._is_surplus():
                 self._files.popleft().remove()
+            self._remove_large()
         except OSError as error:
             raise StorageFailed(self.place, str(error)) from error
 
@@ -392,6 +409,17 @@ class FilePublishStore:
         if files[0].segment is None or self._sync:
             return True
         return len(files) > _SPARE_SEGMENTS + 1 and files[_SPARE_SEGMENTS].last <= self._stable_upto
+
+    def _remove_large(self) -> None:
+        """Remove the stable files of large messages: their room is not worth keeping."""
+        stable = takewhile(lambda file: file.last <= self._stable_upto, self._files)
+        surplus = 0
+        for number, file in enumerate(stable, 1):
+            if file.segment is not None and file.segment.header.room > _ROOM_MAX:
+                surplus = number
+        # Those before them go, too: the files that are left must follow each other.
+        for _ in range(min(surplus, len(self._files) - 1)):
+            self._files.popleft().remove()
 
     @property
     def unstable_messages(self) -> int:

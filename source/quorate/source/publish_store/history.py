@@ -13,14 +13,13 @@ from pathlib import Path
 
 from quorate.disk.files import replace_file
 from quorate.protocol.errors import CorruptBatch, PublishStoreDamaged
-from quorate.protocol.fragments import Batch, encode_large, header_of
+from quorate.protocol.fragments import Batch, encode_alone, header_of
 from quorate.protocol.framing import check_batch, encode_batch, read_contents
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import (
     BATCH_BYTES_TARGET,
     BATCH_MESSAGES_MAX,
     MESSAGE_BYTES_USUAL,
-    WHOLE_BATCH_BYTES_MAX,
 )
 from quorate.source.publish_store.notes import Note, read_notes
 from quorate.source.publish_store.segment import Content, Header, cut_segment, read_segment
@@ -252,7 +251,10 @@ class History:
 
     def _batch(self, note: Note) -> Batch:
         if note.first == note.last and self._size(note.first) > MESSAGE_BYTES_USUAL:
-            return self._large_batch(note)
+            payload, own = self._contents[note.first - self.first]
+            return encode_alone(
+                self._source, note.epoch, note.first, payload, note.timestamp_ns, own
+            )
         part = self._contents[note.first - self.first : note.last + 1 - self.first]
         attributes = [each for _, each in part]
         return encode_batch(
@@ -264,10 +266,3 @@ class History:
             self._markers.get(note.last, b""),
             attributes if any(attributes) else (),
         )
-
-    def _large_batch(self, note: Note) -> Batch:
-        payload, attributes = self._contents[note.first - self.first]
-        batch = encode_large(
-            self._source, note.epoch, note.first, payload, note.timestamp_ns, attributes
-        )
-        return batch if batch.size > WHOLE_BATCH_BYTES_MAX else batch.joined()

@@ -5,7 +5,7 @@ How messages are kept on a disk is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -99,6 +99,14 @@ class PublishStore(Protocol):
         """Keep consecutive messages. attributes: as many as payloads, or none. Raises NotKept."""
         ...
 
+    def keep_large(self, sequence: int, payload: bytes, attributes: bytes) -> Iterator[None]:
+        """Keep one large message, a part in each step.
+
+        The message counts once the iterator has ended. Other calls may be made between two steps.
+        Raises NotKept.
+        """
+        ...
+
     def keep_batch(self, batch: bytes) -> None:
         """Keep a batch of messages that were not kept yet: all of them or none. Raises NotKept."""
         ...
@@ -152,6 +160,9 @@ class MemoryPublishStore:
 
     def keep_all(self, first: int, payloads: Sequence[bytes], attributes: Sequence[bytes]) -> None:
         pass
+
+    def keep_large(self, sequence: int, payload: bytes, attributes: bytes) -> Iterator[None]:
+        raise NotImplementedError
 
     def keep_batch(self, batch: bytes) -> None:
         pass

@@ -15,13 +15,14 @@ import mmap
 import os
 import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import google_crc32c
 
 from quorate.disk.files import allocate, put_in_place
+from quorate.protocol.limits import FRAGMENT_BYTES
 
 # The fields in their order:
 # - magic, checksum of the rest;
@@ -138,6 +139,24 @@ class Segment:
         # The first size counts: without it, nobody looks at the others.
         self.sizes[at + 1 : at + len(sizes)] = memoryview(sizes)[1:]
         self.sizes[at] = sizes[0]
+
+    def add_large(self, payload: bytes, attributes: bytes) -> Iterator[None]:
+        """Add the first message, a part in each step. It counts once the iterator has ended."""
+        length = _LENGTH.pack(len(attributes)) if attributes else b""
+        content = (length, attributes, payload)
+        size = sum(map(len, content)) + 1
+        checksum = self.first & 0xFFFFFFFF
+        for part in content:
+            whole = memoryview(part)
+            for at in range(0, len(part), FRAGMENT_BYTES):
+                step = bytes(whole[at : at + FRAGMENT_BYTES])
+                self.write(step)
+                if self.sums is not None:
+                    checksum = google_crc32c.extend(checksum, step)
+                yield
+        if self.sums is not None:
+            self.sums[0] = checksum
+        self.sizes[0] = size | _ATTRIBUTED if attributes else size
 
     def rewind(self, sequence: int) -> None:
         """Drop the messages from this number on: their sends were interrupted."""
