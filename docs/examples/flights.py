@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import avg, col, count, from_json, lit, make_interval, window
 from pyspark.sql.streaming import StreamingQuery
 
+from quorate.client import Layout, Outgoing, connect_blocking
 from quorate.pipeline import session
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.tasks import on_spark
@@ -34,9 +35,6 @@ from quorate.pipeline.jobs.backtest import backtest
 from quorate.pipeline.jobs.replay import Replayed
 from quorate.pipeline.jobs.restore import restore
 from quorate.pipeline.stores.client import Stores
-from quorate.protocol.layout import Layout
-from quorate.source import Outgoing
-from quorate.source.blocking import Source
 
 
 def flights(days: int) -> Iterator[dict[str, Any]]:
@@ -55,7 +53,8 @@ def flights(days: int) -> Iterator[dict[str, Any]]:
 
 def publish(stores: str, days: int) -> int:
     """Send each flight as a message, wait until all are stable, and return their number."""
-    with Source.open("departures", session_id=2013, stores=stores) as source:
+    with connect_blocking(stores) as quorate:
+        source = quorate.source("departures", session_id=2013)
         source.send_many(
             Outgoing(
                 json.dumps(flight).encode(),

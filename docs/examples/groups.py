@@ -7,8 +7,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from quorate.protocol.errors import NotRegistered, QuorateError
-from quorate.source import Event, Layout, Receipt, Source
+from quorate.client import Layout, Receipt, Source, connect
+from quorate.client.source_events import Event
+from quorate.errors import NotRegistered, QuorateError
 
 
 def tell(event: Event) -> None:
@@ -28,10 +29,12 @@ async def publish(source: Source, payload: bytes, pause: float) -> Receipt:
             await asyncio.sleep(pause)
 
 
-async def send(layout: Layout, topic: str, messages: int, pause: float) -> list[tuple[str, ...]]:
+async def send(
+    stores: Path | Layout, topic: str, messages: int, pause: float
+) -> list[tuple[str, ...]]:
     """Send so many messages; return the groups that held each message when it became stable."""
     groups = []
-    async with await Source.open(topic, stores=layout, on_event=tell) as source:
+    async with connect(stores) as quorate, quorate.source(topic, on_event=tell) as source:
         for number in range(messages):
             receipt = await publish(source, b"message %d" % number, pause)
             held = ", ".join(receipt.groups)
@@ -46,6 +49,6 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     file, topic = sys.argv[1:]
     try:
-        asyncio.run(send(Layout.from_toml(Path(file).read_text()), topic, 3600, 1.0))
-    except (QuorateError, OSError) as error:
+        asyncio.run(send(Path(file), topic, 3600, 1.0))
+    except QuorateError as error:
         sys.exit(str(error))

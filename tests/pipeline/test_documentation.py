@@ -72,6 +72,19 @@ def test_the_example_shows_what_the_script_does() -> None:
         assert block in script, block
 
 
+def test_what_is_shown_of_reading_and_writing(
+    spark: SparkSession, group: Group, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = "documentation.shown"
+    frame = spark.createDataFrame([(topic, b"k", b"1")], ["topic", "key", "payload"])
+    for heading in ("## Writing", "## Reading"):
+        code = blocks(section(heading), "python")[0]
+        code = code.replace("a=host-a:7301,b=host-b:7301,c=host-c:7301", group.stores)
+        # The session of the tests is there already.
+        exec(code.replace("quorate.pipeline.session()", "spark"), {"spark": spark, "frame": frame})
+    assert topic in capsys.readouterr().out
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_example_loses_nothing(tmp_path: Path) -> None:
