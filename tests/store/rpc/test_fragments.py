@@ -23,6 +23,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.fragments import encode_large
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.limits import FRAGMENT_BYTES, MESSAGE_BYTES_MAX, MESSAGE_BYTES_USUAL
+from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.wire import source_to_wire
 from quorate.store.node import StoreNode
 from quorate.store.storage.interface import (
@@ -281,7 +282,11 @@ async def test_other_content_under_a_number_is_a_conflict(tmp_path: Path, held: 
         for frame in frames(large(0)):
             await again.send(frame)
         assert isinstance(await again.ended(), ContentConflict)
-        await (await client.open()).append(1, 9)
+        with pytest.raises(ContentConflict):
+            await client.open()
+        await client.promise(2, b"another", take_over=True)
+        await client.begin(Lineage((Term(1, 0), Term(2, 1))), instance=b"another")
+        await (await client.open(2, b"another")).append(1, 9, 2)
         kept = len(frames(held)) if held is not None else 0  # type: ignore[arg-type]
         await fragments_left(node, kept)
 

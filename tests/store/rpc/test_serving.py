@@ -23,6 +23,7 @@ UNARY = {
     "Digest": store_v1.DigestRequest(),
     "Archived": store_v1.ArchivedRequest(),
     "AcceptLoss": store_v1.AcceptLossRequest(),
+    "SettleConflict": store_v1.SettleConflictRequest(),
     "Deregister": store_v1.DeregisterRequest(),
 }
 STREAMS = {

@@ -169,6 +169,18 @@ def test_a_refused_source_is_remembered_until_it_is_settled() -> None:
     assert not again.reopened().state.refused
 
 
+def test_an_instance_that_was_refused_opens_no_stream_until_it_is_settled() -> None:
+    """Wherever the stream went on, its other content would count as held."""
+    world = Disputed().filled()
+    world.write(world.state.met_conflict(5, 6))
+    world.state.refused_instance = b"a"
+    with pytest.raises(ContentConflict) as caught:
+        world.open()
+    assert (caught.value.first, caught.value.last) == (5, 6)
+    world.write(world.state.refusal_settled(5, 6))
+    assert world.open().expected == 20
+
+
 def test_a_settled_conflict_is_recorded_and_nothing_counts_as_lost() -> None:
     from quorate.store.rules.accepted_losses import Losses
 

@@ -385,7 +385,8 @@ class Repair:
         return conflicts(own, peers.values(), divergent, state.refused)
 
     def _note_conflicts(self, state: SourceState, case: _Case) -> None:
-        found = self.conflicts(state)
+        """Log new conflicts with other stores. The refusal of a source was logged at its time."""
+        found = [each for each in self.conflicts(state) if each.other]
         if found == case.in_conflict:
             return
         case.in_conflict = found
@@ -394,7 +395,7 @@ class Repair:
                 "stores %s and %s hold other content for %s %s; nothing was overwritten. See "
                 "`quorate status`, and say with `quorate conflict settle` which one is kept",
                 self._engine.core.store,
-                each.other or "(none: the source was refused)",
+                each.other,
                 state.name,
                 each.part,
             )
