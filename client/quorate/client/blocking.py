@@ -32,6 +32,7 @@ from quorate.source.events import Event as SourceEvent
 from quorate.source.options import SourceOptions
 from quorate.source.publish_store import PublishStore
 from quorate.source.source import CLOSE_SECONDS, OPEN_SECONDS
+from quorate.transport import forks
 from quorate.transport.blocking import run_blocking
 from quorate.transport.connections import Connections
 
@@ -179,6 +180,8 @@ class Client:
         raise_first(self._close(timeout))
 
     def _close(self, timeout: float) -> list[BaseException]:
+        if (forked := forks.error()) is not None:
+            return [forked]
         with self._lock:
             self._closed = True
             still_open = list(self._open.values())

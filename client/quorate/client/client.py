@@ -30,6 +30,7 @@ from quorate.source.events import Event as SourceEvent
 from quorate.source.options import SourceOptions
 from quorate.source.publish_store import PublishStore
 from quorate.source.source import CLOSE_SECONDS, OPEN_SECONDS, Source
+from quorate.transport import forks
 from quorate.transport.connections import Connections
 
 T = TypeVar("T", Source, Receiver)
@@ -228,6 +229,8 @@ class Client:
         raise_first(await self._close(timeout))
 
     async def _close(self, timeout: float) -> list[BaseException]:
+        if (forked := forks.error()) is not None:
+            return [forked]
         self._closed = True
         for task in self._opening:
             task.cancel()

@@ -56,6 +56,7 @@ from quorate.protocol.errors import (
     TopicRefused,
     UnknownTopic,
     Unreachable,
+    UsedBeforeFork,
     VersionMismatch,
     WaitsForItself,
 )
@@ -111,6 +112,7 @@ __all__ = [
     "TopicRefused",
     "UnknownTopic",
     "Unreachable",
+    "UsedBeforeFork",
     "VersionMismatch",
     "WaitsForItself",
 ]

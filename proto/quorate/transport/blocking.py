@@ -7,7 +7,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from quorate.protocol.errors import WaitsForItself
+from quorate.protocol.errors import QuorateError, WaitsForItself
+from quorate.transport import forks
 
 T = TypeVar("T")
 
@@ -16,8 +17,12 @@ _shared: asyncio.AbstractEventLoop | None = None
 
 
 def shared_loop() -> asyncio.AbstractEventLoop:
-    """Return the process's background loop. It starts on first use and ends with the process."""
+    """Return the process's background loop. It starts on first use and ends with the process.
+
+    Raises UsedBeforeFork.
+    """
     global _shared
+    forks.use()
     with _lock:
         if _shared is None or _shared.is_closed():
             loop = asyncio.new_event_loop()
@@ -35,11 +40,12 @@ def check_may_wait() -> None:
 def run_blocking(coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
     """Run a coroutine on the background loop and wait for it; Ctrl-C cancels it.
 
-    Raises WaitsForItself on the background thread, which runs the callbacks.
+    Raises WaitsForItself on the background thread, which runs the callbacks, and UsedBeforeFork.
     """
     try:
+        forks.check()
         check_may_wait()
-    except WaitsForItself:
+    except QuorateError:
         coroutine.close()
         raise
     future = asyncio.run_coroutine_threadsafe(coroutine, shared_loop())

@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 
 from quorate.protocol.limits import FRAME_BYTES_MAX
+from quorate.transport import forks
 
 UNANSWERED_SECONDS_MAX = 10.0
 """The time, in seconds, in which a store answers a call, or acknowledges messages.
@@ -47,17 +48,23 @@ _SERVER_OPTIONS = [
 
 
 def open_channel(address: str) -> grpc.aio.Channel:
-    """Return a channel to host:port, which connects when it is first used."""
+    """Return a channel to host:port, which connects on first use. Raises UsedBeforeFork."""
+    forks.use()
     return grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
 
 
 def open_blocking_channel(address: str) -> grpc.Channel:
-    """Return a channel to host:port for code without asyncio, which connects on first use."""
+    """Return a channel to host:port for code without asyncio, which connects on first use.
+
+    Raises UsedBeforeFork.
+    """
+    forks.use()
     return grpc.insecure_channel(address, options=_CHANNEL_OPTIONS)
 
 
 def new_server() -> grpc.aio.Server:
-    """Return a server without services and ports."""
+    """Return a server without services and ports. Raises UsedBeforeFork."""
+    forks.use()
     return grpc.aio.server(options=_SERVER_OPTIONS)
 
 

@@ -27,6 +27,7 @@ from quorate.protocol.errors import (
     QuorateError,
     UnknownTopic,
     Unreachable,
+    UsedBeforeFork,
     joined,
 )
 from quorate.protocol.identity import (
@@ -62,6 +63,7 @@ from quorate.receiver.protocol.directory import (
 from quorate.receiver.protocol.stream import Room
 from quorate.receiver.protocol.subscription import Subscription
 from quorate.receiver.start import Start
+from quorate.transport import forks
 from quorate.transport.connections import Connections
 from quorate.transport.event_log import EventLog
 from quorate.v1 import store_pb2 as store_v1
@@ -133,6 +135,7 @@ class Receiver:
         Raises NoQuorum if too few stores answer, NotAStore or VersionMismatch if no store is of
         use, RegIdInUse, ReceiverActive, InvalidArgument.
         """
+        forks.check()
         check_timeout(timeout)
         receiver = cls(
             _watch_request(topic, topic_pattern),
@@ -219,6 +222,7 @@ class Receiver:
         self._closed = False
         self._ended = asyncio.Event()
         self._on_closed = on_closed
+        forks.watch(self, Receiver._forked)
 
     # Messages.
 
@@ -314,6 +318,7 @@ class Receiver:
         The message (or batch) taken last counts as consumed only if the mode says how. Leaving
         `async with` without an exception counts it in mode "automatic".
         """
+        forks.check()
         if self._closed:
             await self._ended.wait()  # another task may be closing it
             return
@@ -325,6 +330,11 @@ class Receiver:
                 log.warning("%s: the last acknowledgements reached too few stores", self._what)
         finally:
             await self._end()
+
+    def _forked(self, error: UsedBeforeFork) -> None:
+        """Raise this error from now on, in a child that was forked. No other thread runs there."""
+        self._inbox.fail(error)
+        self._events.end()
 
     async def deregister(self, timeout: float = CLOSE_SECONDS) -> None:
         """End this identity for good: every store forgets its registration and its position.

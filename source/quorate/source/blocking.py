@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from quorate.protocol.errors import NotRegistered, QuorateError
+from quorate.protocol.errors import NotRegistered, QuorateError, UsedBeforeFork
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout, Stores
 from quorate.protocol.policy import Policy
@@ -31,6 +31,7 @@ from quorate.source.protocol.outgoing import (
 from quorate.source.protocol.unstable import UnstableMessage
 from quorate.source.publish_store import PublishStore
 from quorate.source.receipts import Receipt
+from quorate.transport import forks
 from quorate.transport.blocking import check_may_wait, run_blocking, shared_loop
 from quorate.transport.connections import Connections
 
@@ -59,6 +60,12 @@ class Source:
         self._publish_store = store = source._engine.publish_store
         self._tail = store.tail if store.durable and not store.slow else None
         self._slow = store.slow
+        forks.watch(self, Source._forked)
+
+    def _forked(self, _: UsedBeforeFork) -> None:
+        """Wait for no thread of the parent. The source itself raises the error."""
+        self._lock = threading.RLock()
+        self._space = threading.Condition(self._lock)
 
     @classmethod
     def open(

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Self
 
 from quorate.protocol.choices import options_of
-from quorate.protocol.errors import Closed, InvalidArgument, QuorateError
+from quorate.protocol.errors import Closed, InvalidArgument, QuorateError, UsedBeforeFork
 from quorate.protocol.identity import SourceName, check_reg_id, check_session_id, check_topic
 from quorate.protocol.layout import Layout, Stores
 from quorate.protocol.limits import SESSION_ID_MAX
@@ -32,6 +33,7 @@ from quorate.source.protocol.outgoing import (
 from quorate.source.protocol.unstable import UnstableMessage
 from quorate.source.publish_store import MemoryPublishStore, PublishStore
 from quorate.source.receipts import Receipt
+from quorate.transport import forks
 from quorate.transport.connections import Connections
 
 OPEN_SECONDS = 30.0
@@ -56,6 +58,7 @@ class Source:
         self._closed = False
         self._ended = asyncio.Event()
         self._on_closed = on_closed
+        forks.watch(self, Source._forked)
 
     @classmethod
     async def open(
@@ -101,6 +104,7 @@ class Source:
         SourceDeleted, ContentConflict, RegIdInUse, TopicRefused, NotAStore, VersionMismatch,
         StorageFailed.
         """
+        forks.check()
         layout = _layout(stores, policy)
         previous = [_layout(earlier) for earlier in previous_policies]
         check_timeout(timeout)
@@ -309,6 +313,7 @@ class Source:
             raise error
 
     async def _close(self, timeout: float) -> QuorateError | None:
+        forks.check()
         if self._closed:
             await self._ended.wait()  # another task may be closing it
             return None
@@ -336,6 +341,13 @@ class Source:
             engine.log.add(SourceClosed(last, core.stable_upto))
             engine.log.end()
         return problem
+
+    def _forked(self, error: UsedBeforeFork) -> None:
+        """Raise this error from now on, in a child that was forked. No other thread runs there."""
+        self._window.lock = nullcontext()
+        self._closed = True
+        self._ended.set()
+        self._engine.forked(error)
 
     def _has_ended(self) -> None:
         self._ended.set()

@@ -36,6 +36,7 @@ CODES = {
     "NotYetStable": 75,
     "NotKept": 1,
     "WaitsForItself": 2,
+    "UsedBeforeFork": 2,
     "SendTimedOut": 69,
     "PublishStoreInUse": 78,
     "PublishStoreDamaged": 1,

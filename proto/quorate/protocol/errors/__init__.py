@@ -13,7 +13,8 @@
     │                  DataDirectoryOfAnother, DataDirectoryUsed, DataDirectoryNewer,
     │                  DataDirectoryOlder, DataDirectoryCorrupt
     ├── configuration  ConfigurationInvalid, NotFounded, StoreNotReady
-    ├── calls          InvalidArgument, InvalidFilter, MessageTooLarge, Closed, WaitsForItself
+    ├── calls          InvalidArgument, InvalidFilter, MessageTooLarge, Closed,
+    │                  UsedBeforeFork, WaitsForItself
     └── restore        OtherHistory, BeingDeleted, RestoreRefused
 
 The errors of Spark, of archives and of the pipeline's jobs are in quorate.pipeline.errors.
@@ -34,6 +35,7 @@ from quorate.protocol.errors.calls import Closed as Closed
 from quorate.protocol.errors.calls import InvalidArgument as InvalidArgument
 from quorate.protocol.errors.calls import InvalidFilter as InvalidFilter
 from quorate.protocol.errors.calls import MessageTooLarge as MessageTooLarge
+from quorate.protocol.errors.calls import UsedBeforeFork as UsedBeforeFork
 from quorate.protocol.errors.calls import WaitsForItself as WaitsForItself
 from quorate.protocol.errors.configuration import ConfigurationInvalid as ConfigurationInvalid
 from quorate.protocol.errors.configuration import NotFounded as NotFounded

@@ -73,6 +73,22 @@ class Closed(QuorateError):
 
 
 @dataclass(eq=False)
+class UsedBeforeFork(QuorateError):
+    """A call in a process that was forked from one that had connections to stores."""
+
+    parent: int
+    exit_code = USAGE
+
+    def describe(self) -> str:
+        return (
+            f"This process was forked from process {self.parent}, which had connections already. "
+            "The threads that serve them exist in the parent only, so nothing was done. Connect in "
+            "the child, and not in the parent before the fork; or start the child with the method "
+            "spawn of multiprocessing."
+        )
+
+
+@dataclass(eq=False)
 class WaitsForItself(QuorateError):
     """A blocking call on the background thread, which it would wait for."""
 

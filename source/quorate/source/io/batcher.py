@@ -138,6 +138,8 @@ class Packer:
         Raises SendTimedOut if the block raises TimeoutError.
         """
         check_timeout(timeout)
+        if self._core.error is not None:
+            raise self._core.error
         until = None if timeout is None else self._loop.time() + timeout
         try:
             if until is not None and self._turn.locked():

@@ -20,6 +20,7 @@ from quorate.protocol.errors import (
     NotYetStable,
     QuorateError,
     Unreachable,
+    UsedBeforeFork,
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
@@ -256,6 +257,13 @@ class Engine:
             self.log.end()
             self._changed()
             await self._disconnect()
+
+    def forked(self, error: UsedBeforeFork) -> None:
+        """End at once with this error, because this is a copy of a source in a forked child."""
+        self.core.end(error)
+        self.log.end()
+        self.receipts.fail(lambda _: error)
+        self._changed()
 
     async def _end_streams(self) -> None:
         self.core.close()
