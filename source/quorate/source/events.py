@@ -9,6 +9,7 @@ import enum
 from dataclasses import dataclass
 
 from quorate.protocol.errors import QuorateError
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.policy import Policy
 from quorate.transport.event_log import EventsLost as EventsLost
 
@@ -21,6 +22,11 @@ class RegistrationSucceeded:
     reg_id: int
     known: bool
     """Whether the store knew this source before."""
+    newest: int = NOTHING
+    """The newest message that the store had when it promised the epoch; -1: none.
+
+    The stream may go on elsewhere: RegistrationComplete has the number of its next message.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.source.core_support import (
     DOWN,
@@ -67,7 +69,9 @@ def test_messages_are_accepted_once_enough_stores_take_the_stream() -> None:
     assert core.refusal() is None
     complete = the(core, events.RegistrationComplete)
     assert complete == [events.RegistrationComplete(0, 1, ("a", "b", "c"), (), ("stores",))]
-    assert [event.store for event in the(core, events.RegistrationSucceeded)] == ["a", "b", "c"]
+    told = the(core, events.RegistrationSucceeded)
+    assert [event.store for event in told] == ["a", "b", "c"]
+    assert [event.newest for event in told] == [-1, -1, -1], "they had nothing"
 
 
 def test_a_store_that_promises_and_hangs_is_not_waited_for_long() -> None:
@@ -225,6 +229,13 @@ def test_a_publish_store_that_contradicts_the_stores_is_reported() -> None:
     core.loaded([kept(4, b"4", b"5", b"6")], 5.0)
     assert isinstance(core.error, ContentConflict)
     assert (core.error.first, core.error.store) == (4, "a")
+
+
+def test_a_registration_tells_the_newest_message_of_each_store() -> None:
+    released = replace(earlier(-1, 4), retained_from=5)
+    core = resumed({"a": earlier(9), "b": earlier(6), "c": released})
+    told = {event.store: event.newest for event in the(core, events.RegistrationSucceeded)}
+    assert told == {"a": 9, "b": 6, "c": 4}
 
 
 def test_a_store_that_answers_late_is_brought_up() -> None:

@@ -338,7 +338,8 @@ class SourceCore:
         self._notices.begun(store)
         if first:
             known = grant.promise.begun_epoch > 0
-            self.events.append(events.RegistrationSucceeded(store, grant.reg_id, known))
+            succeeded = events.RegistrationSucceeded(store, grant.reg_id, known, grant.newest)
+            self.events.append(succeeded)
         beginning = self.registration.phase in (Phase.BEGINNING, Phase.CONFIRMING)
         if self._decision is not None and beginning and self.registration.takes_data(store):
             self.tracker.join(store)

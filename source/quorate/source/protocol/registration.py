@@ -120,6 +120,12 @@ class Grant:
     addresses: tuple[tuple[str, str], ...] = ()
     """Names and addresses of stores, as this store was told them."""
 
+    @property
+    def newest(self) -> int:
+        """The newest message that the store holds or has released; -1: none."""
+        released = self.promise.retained_from - 1
+        return max((item.last for item in self.promise.held), default=released)
+
 
 @dataclass(frozen=True, slots=True)
 class OwnKnowledge:
