@@ -454,6 +454,8 @@ class Group:
                 batch = frame(first, upto, self.lineage.epoch_at(first), self.name)
                 self.source.say(v1.Frame(batch=batch, stable_upto=told))
                 first = upto + 1
+            if stable:
+                self.keepalive()
 
     def keepalive(self) -> None:
         stable_upto = self.source.served.stable_upto
