@@ -115,3 +115,19 @@ def test_text_and_equality() -> None:
     assert repr(ranges) == "RangeSet([0, 2], [5, 5])"
     assert len(Range(2, 4)) == 3
     assert ranges != [Range(0, 2), Range(5, 5)]
+
+
+@pytest.mark.parametrize(
+    ("last", "left"),
+    [
+        (1, [Range(2, 4), Range(8, 9)]),
+        (3, [Range(4, 4), Range(8, 9)]),
+        (4, [Range(8, 9)]),
+        (7, [Range(8, 9)]),
+        (9, []),
+    ],
+)
+def test_removing_all_up_to_a_number(last: int, left: list[Range]) -> None:
+    ranges = RangeSet([Range(2, 4), Range(8, 9)])
+    ranges.remove_upto(last)
+    assert list(ranges) == left

@@ -27,7 +27,7 @@ def delivered(*messages: tuple[bytes, bytes]) -> DeliveredBatch:
     frame = encode_batch(NAME, 1, 10, payloads, 99, attributes=attributes)
     header = read_header(frame)
     piece = BatchPart(header.first, header.last, header, frame, retransmitted=False)
-    return DeliveredBatch(piece, Consumption(0))
+    return DeliveredBatch(piece, Consumption(0), lambda *_: None)
 
 
 def content(message: Message) -> tuple[bytes, bytes | None, dict[str, bytes]]:

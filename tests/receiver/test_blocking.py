@@ -237,3 +237,14 @@ def test_a_message_that_replaces_a_withdrawn_one_says_so(group: Group) -> None:
         assert [m.sequence for m in replacing] == [8, 9, 10, 11, 12]
         assert [m.payload for m in replacing] == [f"2:{n}".encode() for n in range(8, 13)]
         assert [m.replaces_withdrawn for m in replacing] == [True, True, False, False, False]
+
+
+def test_a_message_comes_again(group: Group) -> None:
+    group.store(2)
+    with opened(group, acknowledge="explicit") as receiver:
+        messages = [receiver.receive(60) for _ in range(3)]
+        assert messages[1] is not None
+        messages[1].nack(0.01)
+        again = receiver.receive(60)
+        assert again is not None
+        assert (again.sequence, again.attempt) == (1, 2)

@@ -159,6 +159,7 @@ def test_the_last_ten() -> None:
         ("until_it_is_quiet", 4),
         ("the_last_hour", 5),
         ("as_soon_as_it_comes", 6),
+        ("with_patience", 7),
     ],
 )
 async def test_the_loops(stores: Stores, name: str, session_id: int) -> None:

@@ -504,7 +504,8 @@ class ReceiverInstance:
 
     def _hand_on(self) -> None:
         for piece in self.stream.take_ready():
-            self._inbox.put(DeliveredBatch(piece, self.acknowledgements.progress))
+            progress = self.acknowledgements.progress
+            self._inbox.put(DeliveredBatch(piece, progress, lambda *_: None))
             self._filled.set()
         if self.stream.behind:
             self._wake()

@@ -74,6 +74,13 @@ class RangeSet:
         self._firsts = [part[0] for part in kept]
         self._lasts = [part[1] for part in kept]
 
+    def remove_upto(self, last: int) -> None:
+        """Remove the numbers up to this one. It is quick if that is one of few ranges."""
+        at = bisect_right(self._lasts, last)
+        del self._firsts[:at], self._lasts[:at]
+        if self._firsts and self._firsts[0] <= last:
+            self._firsts[0] = last + 1
+
     def __contains__(self, number: int) -> bool:
         at = bisect_left(self._lasts, number)
         return at < len(self._firsts) and self._firsts[at] <= number

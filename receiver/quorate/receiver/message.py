@@ -5,12 +5,12 @@ No I/O. The hot path makes one object for each message; the batch keeps what its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import repeat
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, decode_attributes
 from quorate.protocol.fragments import LargeBatch
-from quorate.protocol.framing import read_messages
+from quorate.protocol.framing import cut, read_header, read_messages
 from quorate.protocol.identity import SourceName
 from quorate.receiver.protocol.consumed import Consumption
 from quorate.receiver.protocol.stream import BatchPart
@@ -47,7 +47,10 @@ class MessageHandle:
 class DeliveredBatch:
     """Consecutive messages of one source in one epoch."""
 
-    __slots__ = ("_attributes", "_payloads", "_piece", "first", "last", "progress", "size", "taken")
+    __slots__ = (
+        "_attributes", "_payloads", "_piece", "_redeliver", "attempt", "first", "last", "progress",
+        "size", "taken",
+    )  # fmt: skip
 
     first: int
     """The sequence number of its first message."""
@@ -59,13 +62,24 @@ class DeliveredBatch:
     """The sequence number of the last message that the application took; first - 1: none yet."""
     progress: Consumption
     """The count of what was consumed of this batch's source."""
+    attempt: int
+    """The number of times that the receiver has delivered it: 1, and one more after each nack."""
 
-    def __init__(self, piece: BatchPart, progress: Consumption) -> None:
+    def __init__(
+        self,
+        piece: BatchPart,
+        progress: Consumption,
+        redeliver: Callable[[DeliveredBatch, float], None],
+        attempt: int = 1,
+    ) -> None:
+        """Make a batch. redeliver: delivers it again after so many seconds."""
         self.first = piece.first
         self.last = piece.last
         self.size = piece.size
         self.taken = piece.first - 1
         self.progress = progress
+        self.attempt = attempt
+        self._redeliver = redeliver
         self._piece = piece
         self._payloads: list[bytes] | None = None
         self._attributes: list[bytes] | None = None
@@ -147,6 +161,10 @@ class DeliveredBatch:
         """Acknowledge all its messages, as `Message.acknowledge` does."""
         _acknowledge(self.progress, self.first, self.last, all_before)
 
+    def nack(self, delay: float = 0.0) -> None:
+        """Deliver all its messages again after `delay` seconds, as `Message.nack` does."""
+        _nack(self, self.first, self.last, delay)
+
     def handle(self) -> MessageHandle:
         """Return a handle that acknowledges all its messages later."""
         return MessageHandle(self, self.first, self.last)
@@ -154,9 +172,8 @@ class DeliveredBatch:
     def part(self, first: int, last: int) -> DeliveredBatch:
         """Return a batch with only these of its messages."""
         piece = self._piece
-        return DeliveredBatch(
-            BatchPart(first, last, piece.header, piece.frame, piece.retransmitted), self.progress
-        )
+        part = BatchPart(first, last, piece.header, piece.frame, piece.retransmitted)
+        return DeliveredBatch(part, self.progress, self._redeliver, self.attempt)
 
 
 class Message:
@@ -226,6 +243,12 @@ class Message:
         """
         return self.sequence in self.batch.progress.replaced
 
+    @property
+    def attempt(self) -> int:
+        """The number of times that this receiver has delivered it: 1, and one more after each
+        nack."""
+        return self.batch.attempt
+
     def acknowledge(self, *, all_before: bool = False) -> None:
         """Acknowledge this message; in any order, from any thread.
 
@@ -237,6 +260,16 @@ class Message:
         is closed or was fenced tells no more.
         """
         _acknowledge(self.batch.progress, self.sequence, self.sequence, all_before)
+
+    def nack(self, delay: float = 0.0) -> None:
+        """Deliver this message again after `delay` seconds; from any thread.
+
+        It is not acknowledged, so the position stays before it. It comes again out of order, to
+        this receiver, with a higher `attempt`. A message that was acknowledged or withdrawn
+        meanwhile does not come again. Raises InvalidArgument if the delay is not a finite number
+        of seconds, or with acknowledge="automatic".
+        """
+        _nack(self.batch, self.sequence, self.sequence, delay)
 
     def handle(self) -> MessageHandle:
         """Return a handle that acknowledges the message later. It keeps no payload in memory."""
@@ -252,3 +285,15 @@ def _acknowledge(progress: Consumption, first: int, last: int, all_before: bool)
     else:
         for sequence in range(first, last + 1):
             progress.consumed(sequence)
+
+
+def _nack(batch: DeliveredBatch, first: int, last: int, delay: float) -> None:
+    """Deliver these messages again. A copy waits, so that one message keeps no batch in memory."""
+    piece, redeliver = batch._piece, batch._redeliver
+    header, frame = piece.header, piece.frame
+    if (first, last) != (header.first, header.last):
+        assert isinstance(frame, bytes)  # a large batch has one message
+        frame = cut(frame, header, first, last, header.epoch)
+        header = read_header(frame)
+    again = BatchPart(first, last, header, frame, piece.retransmitted)
+    redeliver(DeliveredBatch(again, batch.progress, redeliver, batch.attempt + 1), delay)

@@ -52,6 +52,7 @@ from quorate.receiver.io.deregister import (
 )
 from quorate.receiver.io.fetch import fetch_from
 from quorate.receiver.io.inbox import Inbox
+from quorate.receiver.io.redelivery import Redelivery
 from quorate.receiver.io.source_session import Session
 from quorate.receiver.io.watch_directory import Watcher
 from quorate.receiver.message import DeliveredBatch, Message
@@ -198,6 +199,7 @@ class Receiver:
         self._subscribed = asyncio.Event()
         self._events: EventLog[Event] = EventLog(on_event)
         self._inbox = Inbox(options.buffer_bytes // 2)
+        self._redelivery = Redelivery(self._inbox, acknowledge)
         self._room = Room(options.buffer_bytes // 4, options.buffer_bytes // 2)
         self._sessions: dict[SourceName, Session] = {}
         self._request = request
@@ -548,6 +550,7 @@ class Receiver:
             delivery=self._delivery,
             options=self._options,
             inbox=self._inbox,
+            redelivery=self._redelivery,
             room=self._room,
             events=self._events,
             stores_changed=self._watch_stores,
@@ -615,6 +618,7 @@ class Receiver:
 
     async def _end(self) -> None:
         self._closed = True
+        self._redelivery.end()
         self._inbox.close()
         try:
             await self._stop_running()

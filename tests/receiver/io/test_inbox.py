@@ -25,6 +25,7 @@ def batch(first: int, last: int, progress: Consumption | None = None) -> Deliver
     return DeliveredBatch(
         BatchPart(first, last, read_header(frame), frame, retransmitted=True),
         progress or Consumption(0),
+        lambda *_: None,
     )
 
 
@@ -34,6 +35,37 @@ def test_a_part_of_a_batch() -> None:
     assert [message.sequence for message in part.messages()] == [12, 13, 14]
     assert (len(part), part.epoch, part.timestamp_ns, part.retransmitted) == (3, 1, 99, True)
     assert part.size < batch(10, 19).size
+
+
+def test_what_comes_again_comes_first_and_counts_while_it_waits() -> None:
+    inbox = Inbox(bytes_max=1)
+    delayed = batch(0, 0)
+    inbox.delay(delayed)
+    assert inbox.full
+    assert inbox.take() is None
+    inbox.put(batch(1, 1))
+    inbox.due(delayed, wanted=True)
+    assert [taken.first for taken in (inbox.take(), inbox.take()) if taken] == [0, 1]
+    assert not inbox.full
+
+
+def test_what_is_not_wanted_again_counts_no_more() -> None:
+    inbox = Inbox(bytes_max=1)
+    inbox.delay(batch(0, 0))
+    inbox.due(batch(0, 0), wanted=False)
+    assert (inbox.full, inbox.take()) == (False, None)
+
+
+def test_what_is_withdrawn_does_not_come_again() -> None:
+    inbox = Inbox(bytes_max=1 << 20)
+    for first in range(3):
+        inbox.delay(batch(first, first))
+    for first in (0, 1):
+        inbox.due(batch(first, first), wanted=True)
+    inbox.take_back(NAME, 1)
+    assert [taken.first for taken in (inbox.take(), inbox.take()) if taken] == [0]
+    inbox.due(batch(2, 2), wanted=False)
+    assert inbox._bytes == 0
 
 
 async def test_full_until_taken() -> None:

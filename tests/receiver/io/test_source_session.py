@@ -15,8 +15,9 @@ from quorate.protocol.policy import Policy
 from quorate.receiver import RegistrationChanged, SourceChanged
 from quorate.receiver.events import Event
 from quorate.receiver.io.inbox import Inbox
+from quorate.receiver.io.redelivery import Redelivery
 from quorate.receiver.io.source_session import Session
-from quorate.receiver.options import ReceiverOptions
+from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
 from quorate.receiver.protocol.directory import SourceRecord
 from quorate.receiver.protocol.stream import Room
 from quorate.transport.event_log import EventLog
@@ -32,6 +33,7 @@ RECORD = SourceRecord(NAME, HERE, 1, 2, POLICY, OLD_STORES, live=True)
 def session() -> Session:
     """One that is still registering."""
     peers: Any = None
+    inbox = Inbox(1 << 20)
     return Session(
         RECORD,
         peers=peers,
@@ -40,7 +42,8 @@ def session() -> Session:
         take_over=False,
         delivery=Delivery.LIVE,
         options=ReceiverOptions(),
-        inbox=Inbox(1 << 20),
+        inbox=inbox,
+        redelivery=Redelivery(inbox, AcknowledgeMode.EXPLICIT),
         room=Room(live_bytes_max=1 << 20, fetched_bytes_max=1 << 20),
         events=EventLog(),
         stores_changed=lambda: None,

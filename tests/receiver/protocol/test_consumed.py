@@ -175,3 +175,19 @@ def test_a_withdrawal_of_what_was_not_delivered_keeps_the_earlier_ones() -> None
     acknowledgements.withdraw(5, delivered_upto=9)
     acknowledgements.withdraw(7, delivered_upto=4)
     assert list(acknowledgements.progress.replaced) == [Range(5, 9)]
+
+
+def test_a_message_is_lacked_until_it_is_consumed_or_withdrawn() -> None:
+    progress = Consumption(10)
+    for sequence in (10, 12):
+        progress.consumed(sequence)
+    progress.cut(14)
+    assert [n for n in range(10, 20) if progress.lacks(n)] == [11, 13, 14]
+
+
+def test_what_is_consumed_behind_a_held_message_takes_little_memory() -> None:
+    progress = Consumption(0)
+    for sequence in range(1, 100_000):
+        progress.consumed(sequence)
+    assert progress.upto() == -1
+    assert len(progress._ahead) == 1

@@ -20,6 +20,10 @@ class Inbox:
         self._bytes_max = bytes_max
         self._bytes = 0
         self._batches: deque[DeliveredBatch] = deque()
+        self._again: deque[DeliveredBatch] = deque()
+        """The batches that were delivered before. They come first."""
+        self._delayed_bytes = 0
+        """The bytes of the batches that are to come again later. They are a part of _bytes."""
         self._taken: dict[SourceName, int] = {}
         self._filled = asyncio.Event()
         self._space = asyncio.Event()
@@ -42,10 +46,22 @@ class Inbox:
         if self._closed:
             return
         self._batches.append(batch)
-        self._bytes += batch.size
+        self._count(batch.size)
         self._filled.set()
-        if self._bytes >= self._bytes_max:
-            self._space.clear()
+
+    def delay(self, batch: DeliveredBatch) -> None:
+        """Count a batch that is to come again later: it waits in memory, too."""
+        self._delayed_bytes += batch.size
+        self._count(batch.size)
+
+    def due(self, batch: DeliveredBatch, *, wanted: bool) -> None:
+        """Add a batch that was delayed. wanted: whether it is to come again."""
+        self._delayed_bytes -= batch.size
+        if wanted:
+            self._again.append(batch)
+            self._filled.set()
+        else:
+            self._count(-batch.size)
 
     async def space(self) -> None:
         """Wait until the inbox is not full."""
@@ -58,20 +74,23 @@ class Inbox:
                 raise self._error
             if self._closed:
                 return False
-            if self._batches:
+            if self._again or self._batches:
                 return True
             self._filled.clear()
             await self._filled.wait()
 
     def take(self) -> DeliveredBatch | None:
         """Deliver the next batch; None: there is none."""
-        if not self._batches or self._closed or self._error is not None:
+        if self._closed or self._error is not None:
             return None
-        batch = self._batches.popleft()
-        self._bytes -= batch.size
-        self._taken[batch.source] = batch.last
-        if self._bytes < self._bytes_max:
-            self._space.set()
+        if self._again:
+            batch = self._again.popleft()
+        elif self._batches:
+            batch = self._batches.popleft()
+            self._taken[batch.source] = batch.last
+        else:
+            return None
+        self._count(-batch.size)
         return batch
 
     def take_back(self, source: SourceName, first: int) -> int:
@@ -79,16 +98,10 @@ class Inbox:
 
         Return the last number of the source that was delivered.
         """
-        kept: deque[DeliveredBatch] = deque()
-        for batch in self._batches:
-            if batch.source != source or batch.last < first:
-                kept.append(batch)
-            elif batch.first < first:
-                kept.append(batch.part(batch.first, first - 1))
-        self._batches = kept
-        self._bytes = sum(batch.size for batch in kept)
-        if self._bytes < self._bytes_max:
-            self._space.set()
+        self._batches = _without(self._batches, source, first)
+        self._again = _without(self._again, source, first)
+        kept = sum(batch.size for batch in (*self._batches, *self._again))
+        self._count(kept + self._delayed_bytes - self._bytes)
         taken = self._taken.get(source, NOTHING)
         # Other messages come next under these numbers, and none of them was delivered.
         self._taken[source] = min(taken, first - 1)
@@ -104,3 +117,23 @@ class Inbox:
         self._closed = True
         self._filled.set()
         self._space.set()
+
+    def _count(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes >= self._bytes_max:
+            self._space.clear()
+        else:
+            self._space.set()
+
+
+def _without(
+    batches: deque[DeliveredBatch], source: SourceName, first: int
+) -> deque[DeliveredBatch]:
+    """Return the batches without what is of this source, and has this number or a higher one."""
+    kept: deque[DeliveredBatch] = deque()
+    for batch in batches:
+        if batch.source != source or batch.last < first:
+            kept.append(batch)
+        elif batch.first < first:
+            kept.append(batch.part(batch.first, first - 1))
+    return kept

@@ -22,6 +22,7 @@ from quorate.receiver import events as event
 from quorate.receiver.io.channels import Peers
 from quorate.receiver.io.inbox import Inbox
 from quorate.receiver.io.locate import locate
+from quorate.receiver.io.redelivery import Redelivery
 from quorate.receiver.io.register import Registrar
 from quorate.receiver.message import DeliveredBatch
 from quorate.receiver.options import ReceiverOptions
@@ -87,6 +88,7 @@ class Session:
         delivery: Delivery,
         options: ReceiverOptions,
         inbox: Inbox,
+        redelivery: Redelivery,
         room: Room,
         events: EventLog[event.Event],
         stores_changed: Callable[[], None],
@@ -108,6 +110,7 @@ class Session:
         self.delivery = delivery
         self.options = options
         self.inbox = inbox
+        self._redelivery = redelivery
         self.room = room
         self.events = events
         self._tell_stores_changed = stores_changed
@@ -268,7 +271,8 @@ class Session:
         """Give the application what is ready for delivery."""
         stream = self.stream
         for piece in stream.take_ready():
-            self.inbox.put(DeliveredBatch(piece, self.acknowledgements.progress))
+            progress = self.acknowledgements.progress
+            self.inbox.put(DeliveredBatch(piece, progress, self._redelivery.redeliver))
         if stream.behind:
             self.wake()
 

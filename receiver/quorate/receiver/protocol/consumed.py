@@ -17,7 +17,7 @@ class Consumption:
     """The count of one stretch of a stream, between two cuts of its lineage."""
 
     __slots__ = (
-        "_ahead", "_gaps", "_limit", "_single", "_through", "_upto", "replaced", "source_reg_id"
+        "_ahead", "_limit", "_single", "_through", "_upto", "replaced", "source_reg_id"
     )  # fmt: skip
 
     source_reg_id: int
@@ -34,8 +34,7 @@ class Consumption:
         self._limit: int | None = None
         self._single: deque[int] = deque()
         self._through: deque[int] = deque()
-        self._ahead: set[int] = set()
-        self._gaps: dict[int, int] = {}
+        self._ahead = RangeSet()
 
     def consumed(self, sequence: int) -> None:
         """Count this message as consumed; in any order, from any thread."""
@@ -47,7 +46,7 @@ class Consumption:
 
     def skip(self, first: int, last: int) -> None:
         """Count [first, last] as consumed: these messages will never come."""
-        self._gaps[first] = last
+        self._ahead.add(first, last)
 
     def cut(self, last: int) -> None:
         """End the stretch at this number: what is above was withdrawn and does not count."""
@@ -56,38 +55,32 @@ class Consumption:
     def upto(self) -> int:
         """Return the highest sequence number with all before it consumed.
 
-        It takes amortized constant time for each message.
+        It takes constant time for a message that is consumed in order.
         """
         ahead = self._ahead
-        if self._through:
-            while self._through:
-                self._upto = max(self._upto, self._through.popleft())
-            ahead -= {sequence for sequence in ahead if sequence <= self._upto}
+        while self._through:
+            self._upto = max(self._upto, self._through.popleft())
+        ahead.remove_upto(self._upto)
         while self._single:
             sequence = self._single.popleft()
-            if sequence == self._upto + 1:
+            if sequence == self._upto + 1 and not ahead:
                 self._upto = sequence
-                self._advance()
             elif sequence > self._upto:
-                ahead.add(sequence)
-        self._advance()
+                ahead.add(sequence, sequence)
+        if ahead:
+            self._upto = ahead.contiguous_upto(self._upto + 1)
+            ahead.remove_upto(self._upto)
         return self._upto if self._limit is None else min(self._upto, self._limit)
+
+    def lacks(self, sequence: int) -> bool:
+        """Return whether this message is not consumed, and was not withdrawn."""
+        withdrawn = self._limit is not None and sequence > self._limit
+        return not withdrawn and sequence > self.upto() and sequence not in self._ahead
 
     @property
     def finished(self) -> bool:
         """Whether the stretch has ended and all of it is consumed."""
         return self._limit is not None and self._upto >= self._limit
-
-    def _advance(self) -> None:
-        while True:
-            following = self._upto + 1
-            if following in self._ahead:
-                self._ahead.discard(following)
-                self._upto = following
-            elif following in self._gaps:
-                self._upto = max(self._upto, self._gaps.pop(following))
-            else:
-                return
 
 
 class Acknowledgements:
