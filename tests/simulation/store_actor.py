@@ -86,6 +86,7 @@ from quorate.store.storage.records import (
     position_key,
 )
 from quorate.store.tasks.comparison import digests_for
+from quorate.store.turns import Turn
 from quorate.store.watchers import Directory
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -663,12 +664,16 @@ class StoreActor:
         standing = self.core.standing
         return Word(standing.record.incarnation, tuple(standing.known()))
 
+    def _turn(self) -> Turn:
+        """Return turns that never end: no virtual time passes during a call's own work."""
+        return Turn(lambda: self.world.now)
+
     async def acknowledge(self, asked: AskedAcknowledge) -> None:
         await self.serving()
         position = requests.AskedPosition(
             asked.source, asked.epoch, asked.upto, asked.source_epoch, asked.instance
         )
-        moved = await self.requests.acknowledge(asked.session_id, [position])
+        moved = await self.requests.acknowledge(asked.session_id, [position], self._turn())
         for _, error in moved.refused:
             raise error
 
@@ -728,4 +733,6 @@ class StoreActor:
     async def inventory(
         self, request: store_v1.InventoryRequest
     ) -> list[store_v1.InventoryResponse]:
-        return [each async for each in inventory(self.engine, self.greeting(), request)]
+        return [
+            each async for each in inventory(self.engine, self.greeting(), request, self._turn())
+        ]

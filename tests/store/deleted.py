@@ -32,6 +32,7 @@ from quorate.store.storage.interface import (
 )
 from quorate.store.storage.maintenance_records import LossRecord
 from quorate.store.tasks import lifecycle
+from quorate.store.turns import Turn
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -133,7 +134,7 @@ class Instant:
 class Quiet:
     """Answers for nobody."""
 
-    async def look(self, _: float) -> None:
+    async def look(self, _: float, __: Turn) -> None:
         pass
 
 

@@ -55,6 +55,15 @@ MARKER_BYTES_MAX = 1024
 SESSION_ID_MAX = 2**64 - 2
 """The highest session ID. All bits set is no session, nor is zero."""
 
+LINEAGE_TERMS_MAX = 16_384
+"""The most terms of a lineage, and so the most registrations after which messages were sent."""
+
+RANGES_MAX = 1024
+"""The most ranges of numbers that a request to a store may name."""
+
+ACKNOWLEDGEMENTS_MAX = 1024
+"""The most sources for which one request may acknowledge."""
+
 EPOCH_STEP_MAX = 2**32
 """How far an epoch may be above the highest that a store knows of an identity. Epochs rise by one
 with each registration, so nobody who follows the protocol is ever so far ahead."""

@@ -118,6 +118,14 @@ class RangeSet:
             return self._lasts[at]
         return start - 1
 
+    def missing_upto(self, start: int, last: int) -> int:
+        """Return the highest n, at most last, with nothing of [start, n] in the set.
+
+        It is start - 1 if start is in the set.
+        """
+        at = bisect_left(self._lasts, start)
+        return min(last, self._firsts[at] - 1) if at < len(self._firsts) else last
+
     def union(self, other: Iterable[Range]) -> RangeSet:
         """Return a set with the numbers of both."""
         joined = RangeSet(self)
@@ -145,14 +153,13 @@ class RangeSet:
     def holes(self, first: int, last: int) -> list[Range]:
         """Return the ranges of [first, last] that are not in the set."""
         missing: list[Range] = []
-        for item in self:
-            if item.last < first:
-                continue
-            if item.first > last:
-                break
-            if item.first > first:
-                missing.append(Range(first, item.first - 1))
-            first = item.last + 1
+        at, until = bisect_left(self._lasts, first), bisect_right(self._firsts, last)
+        for held_first, held_last in zip(
+            self._firsts[at:until], self._lasts[at:until], strict=True
+        ):
+            if held_first > first:
+                missing.append(Range(first, held_first - 1))
+            first = held_last + 1
         if first <= last:
             missing.append(Range(first, last))
         return missing

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from quorate.protocol.errors import DELETED_HERE, ContentConflict, QuorateError
@@ -25,6 +26,7 @@ from quorate.store.rules.directory_entries import (
 )
 from quorate.store.rules.lifetimes import Who
 from quorate.store.rules.receivers import (
+    SOURCES_NAMED,
     TOPICS_MAX,
     Receivers,
 )
@@ -262,7 +264,7 @@ class Engine:
 
     def topics(self) -> list[str]:
         """Return the topics of this store and its peers, for people; at most TOPICS_MAX."""
-        theirs = {source.topic for source in self.elsewhere.sources}
+        theirs = {source.topic for source in islice(self.elsewhere.sources, SOURCES_NAMED)}
         return sorted(theirs.union(self.receivers.topics()))[:TOPICS_MAX]
 
     def opened(self, stream: AppendStream, call: Endable) -> None:

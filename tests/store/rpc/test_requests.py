@@ -21,6 +21,7 @@ from quorate.store.rules.lifetimes import (
     Who,
 )
 from quorate.store.storage.interface import Table
+from quorate.store.turns import Turn
 
 SECOND_LINEAGE = Lineage((Term(1, 0), Term(2, 6)))
 
@@ -199,7 +200,7 @@ async def test_what_a_receiver_asks_for_is_kept_with_it(store: Store) -> None:
 
 async def test_a_position_is_acknowledged_when_it_is_durable(store: Store) -> None:
     await store.registered()
-    asked = await store.held_up(store.requests.acknowledge(SESSION, [position(7)]))
+    asked = await store.held_up(store.requests.acknowledge(SESSION, [position(7)], Turn()))
     store.writer.let()
     assert await asked == ([], [])
     restarted = store.world.restarted().core.sources[ORDERS]
@@ -208,12 +209,12 @@ async def test_a_position_is_acknowledged_when_it_is_durable(store: Store) -> No
 
 async def test_a_repeated_position_is_acknowledged_when_it_is_durable(store: Store) -> None:
     await store.registered()
-    asked = await store.held_up(store.requests.acknowledge(SESSION, [position(7)]))
-    again = await store.held_up(store.requests.acknowledge(SESSION, [position(7)]))
+    asked = await store.held_up(store.requests.acknowledge(SESSION, [position(7)], Turn()))
+    again = await store.held_up(store.requests.acknowledge(SESSION, [position(7)], Turn()))
     store.writer.let()
     assert await asked == await again == ([], [])
     # Nothing is on its way any more.
-    assert await store.requests.acknowledge(SESSION, [position(7)]) == ([], [])
+    assert await store.requests.acknowledge(SESSION, [position(7)], Turn()) == ([], [])
 
 
 async def test_positions_of_several_sources_are_acknowledged_when_all_are_durable(
@@ -222,10 +223,10 @@ async def test_positions_of_several_sources_are_acknowledged_when_all_are_durabl
     await store.registered()
     store.world.begin(FIRST_LINEAGE, TRADES)
     await store.done(store.requests.register_receiver(receiver(source=TRADES)))
-    first = await store.held_up(store.requests.acknowledge(SESSION, [position(7)]))
+    first = await store.held_up(store.requests.acknowledge(SESSION, [position(7)], Turn()))
     # The second is nothing new, and nothing of its source is on its way.
     both = [position(7), position(-1, source=TRADES)]
-    again = await store.held_up(store.requests.acknowledge(SESSION, both))
+    again = await store.held_up(store.requests.acknowledge(SESSION, both, Turn()))
     store.writer.let()
     assert await first == await again == ([], [])
 
@@ -233,7 +234,7 @@ async def test_positions_of_several_sources_are_acknowledged_when_all_are_durabl
 async def test_one_refused_position_keeps_no_other_back(store: Store) -> None:
     await store.registered(epoch=2)
     asked = [position(3), position(5, source=TRADES), position(4, epoch=2), position(12, epoch=2)]
-    moved = await store.done(store.requests.acknowledge(SESSION, asked))
+    moved = await store.done(store.requests.acknowledge(SESSION, asked, Turn()))
     assert [(source, type(error)) for source, error in moved.refused] == [
         (ORDERS, Fenced),
         (TRADES, UnknownTopic),
@@ -247,7 +248,7 @@ async def test_who_acknowledges_is_heard_before_that_is_durable(store: Store) ->
     lives, who = store.core.identities.lives, Who(ORDERS, SESSION)
     lives.observed.look(lives.observed.now + 1.0)
     assert lives.silent(who) > 0
-    asked = await store.held_up(store.requests.acknowledge(SESSION, [position(7)]))
+    asked = await store.held_up(store.requests.acknowledge(SESSION, [position(7)], Turn()))
     assert lives.silent(who) == 0
     store.writer.let()
     await asked

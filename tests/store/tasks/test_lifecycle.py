@@ -33,6 +33,7 @@ from quorate.store.storage.interface import (
 from quorate.store.storage.records import position_of
 from quorate.store.tasks.lifecycle import Keeper
 from quorate.store.tasks.peer_answers import read_inventory
+from quorate.store.turns import Turn
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -61,7 +62,7 @@ class Looks(Quiet):
 
     count = 0
 
-    async def look(self, _: float) -> None:
+    async def look(self, _: float, __: Turn) -> None:
         self.count += 1
 
 
@@ -110,7 +111,7 @@ async def test_up_to_which_epoch_it_is_deleted_goes_from_store_to_store() -> Non
     await keeping(first).deregister(ORDERS, 0, 5, b"")
     assert tombstone(first).deleted_upto == 5
     engine, me = engine_of(first), first.standing.greeting("s1:1", 0)
-    responses = inventory(engine, me, store_v1.InventoryRequest())
+    responses = inventory(engine, me, store_v1.InventoryRequest(), Turn())
     told, _ = await read_inventory("s2:1", responses)
     await keeping(second, replace(told, store="s2")).look(2.0)
     assert tombstone(second).deleted_upto == 5

@@ -15,6 +15,7 @@ from quorate.store.rules.lifetimes import (
     Who,
 )
 from quorate.store.tasks.lifecycle import Keeper
+from quorate.store.turns import Turn
 
 LOOK_TAKES = 4.0
 
@@ -27,7 +28,7 @@ class Slow:
         self.happens: list[tuple[float, Any]] = []
         monkeypatch.setattr(asyncio, "sleep", self._sleep)
 
-    async def look(self, _: float) -> None:
+    async def look(self, _: float, __: Turn) -> None:
         """Stands in for the end of a look."""
         self.now += LOOK_TAKES
 

@@ -23,6 +23,7 @@ from quorate.store.tasks.peer_answers import (
     heard_from,
     read_inventory,
 )
+from quorate.store.turns import Turn
 from quorate.v1 import store_pb2 as store_v1
 
 
@@ -50,7 +51,7 @@ async def told(world: World, source: SourceName | None = None) -> dict[SourceNam
     if source is not None:
         request.source.CopyFrom(source_to_wire(source))
     me = world.standing.greeting("s1:1", 0)
-    answer, _ = await read_inventory("s1:1", inventory(engine_of(world), me, request))
+    answer, _ = await read_inventory("s1:1", inventory(engine_of(world), me, request, Turn()))
     return dict(answer.sources)
 
 

@@ -49,6 +49,7 @@ from quorate.store.tasks.fetcher import Filler
 from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.readmission import Vouching
 from quorate.store.tasks.repair import Repair
+from quorate.store.turns import Turn
 from quorate.v1 import store_pb2 as store_v1
 
 THREE = Policy.majority_of(NAMES)
@@ -468,7 +469,7 @@ async def test_it_is_found_out_however_long_its_peers_take_to_tell_of_all_source
     async def slow(
         engine: Engine, me: store_v1.Greeting, request: store_v1.InventoryRequest
     ) -> AsyncIterator[store_v1.InventoryResponse]:
-        async for each in inventory(engine, me, request):
+        async for each in inventory(engine, me, request, Turn()):
             if each.HasField("source"):
                 await told.wait()
             yield each

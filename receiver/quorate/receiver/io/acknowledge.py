@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from quorate.protocol.errors import Fenced, QuorateError
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import NOTHING
+from quorate.protocol.limits import ACKNOWLEDGEMENTS_MAX, NOTHING
 from quorate.protocol.wire import source_to_wire
 from quorate.receiver.io.channels import (
     CALL_SECONDS,
@@ -163,7 +163,9 @@ class Acknowledger:
             if not due:
                 continue
             try:
-                await self._send(address, due)
+                each = list(due.items())
+                for at in range(0, len(each), ACKNOWLEDGEMENTS_MAX):
+                    await self._send(address, dict(each[at : at + ACKNOWLEDGEMENTS_MAX]))
             except Fenced:
                 raise
             except QuorateError as error:

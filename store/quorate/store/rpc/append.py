@@ -24,6 +24,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.wire import pacing_from_wire
 from quorate.store.engine import Engine
+from quorate.store.rpc.long_requests import check_description
 from quorate.store.rules.lifetimes import lifetimes_from_wire
 from quorate.store.rules.receivers import waited_for
 from quorate.store.rules.source_state import AppendStream
@@ -138,6 +139,7 @@ class AppendCall:
             raise InvalidArgument("append", "the first frame must be AppendOpen")
         request = frame.open
         check_version(self._address, request.protocol_version)
+        check_description("information", request.information)
         # The whole request is checked first: a later error would leave a stream without a call.
         engine, lifetimes = self._engine, lifetimes_from_wire(request.lifetimes)
         waits = pacing_from_wire(request.information) is not None
@@ -277,6 +279,7 @@ class AppendCall:
                 skipped = streams.skip(stream, frame.skip.first, frame.skip.last)
                 self._commit = engine.submit(stream.state, skipped, True, self, stream.expected - 1)
             case "information":
+                check_description("information", frame.information)
                 writes += streams.inform(stream, frame.information)
                 engine.directory.changed(stream.state.name)
             case "goodbye":

@@ -7,7 +7,6 @@ a source that exists at its end is never left out.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Collection
 
 from quorate.protocol.errors import InvalidArgument
@@ -22,16 +21,16 @@ from quorate.store.rules.peer_wire import (
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.source_tombstones import as_it_was
 from quorate.store.tasks.peer_answers import announce_replacement
+from quorate.store.turns import Turn
 from quorate.v1 import store_pb2 as store_v1
-
-BREATH_SOURCES = 25
-"""The count of sources after which the event loop gets a turn."""
 
 
 async def inventory(
-    engine: Engine, me: store_v1.Greeting, request: store_v1.InventoryRequest
+    engine: Engine, me: store_v1.Greeting, request: store_v1.InventoryRequest, turn: Turn
 ) -> AsyncIterator[store_v1.InventoryResponse]:
     """Yield the store's own inventory, then that of each requested source. All of it is durable.
+
+    turn: the turns of this call.
 
     Raises StorageFailed, or InvalidArgument if the asking store has the same name.
     """
@@ -53,7 +52,8 @@ async def inventory(
     only = source_from_wire(request.source) if request.HasField("source") else None
     if not request.without_sources:
         responses += [
-            store_v1.InventoryResponse(source=each) async for each in _each_source(engine, only)
+            store_v1.InventoryResponse(source=each)
+            async for each in _each_source(engine, only, turn)
         ]
     # The rows behind these answers may not be durable yet.
     await engine.writer.durable(engine.writer.submit(()))
@@ -87,22 +87,20 @@ async def _greeted(
 
 
 async def _each_source(
-    engine: Engine, only: SourceName | None
+    engine: Engine, only: SourceName | None, turn: Turn
 ) -> AsyncIterator[store_v1.SourceInventory]:
     """Yield the live sources, then the deleted ones, then those that came to live meanwhile.
 
     A source that lives now is always among them: nothing else is done after the last look.
     """
     told: set[SourceName] = set()
-    for at, source in enumerate(_names(engine.core.sources, only)):
-        if at % BREATH_SOURCES == 0:
-            await asyncio.sleep(0)
+    for source in _names(engine.core.sources, only):
+        await turn.pause()
         if (state := engine.core.sources.get(source)) is not None:
             told.add(source)
             yield _live(engine, state)
-    for at, source in enumerate(_names(engine.core.identities.tombstones, only)):
-        if at % BREATH_SOURCES == 0:
-            await asyncio.sleep(0)
+    for source in _names(engine.core.identities.tombstones, only):
+        await turn.pause()
         if (deleted := _deleted(engine, source, only)) is not None:
             yield deleted
     for source in _names(engine.core.sources, only):

@@ -19,6 +19,7 @@ from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import source_from_wire
 from quorate.store.engine import Engine
+from quorate.store.rpc.long_requests import check_ranges
 from quorate.store.rules import retention
 from quorate.store.rules.accepted_losses import Losses, check_reason
 from quorate.store.rules.source_state import Change
@@ -38,6 +39,7 @@ _log = logging.getLogger("quorate.store.rpc.operator")
 
 def _ranges(request: store_v1.SettleConflictRequest) -> RangeSet:
     """Return the numbers that a request names. Raises InvalidArgument."""
+    check_ranges("ranges", request.ranges)
     named = [(item.first, item.last) for item in request.ranges]
     if not named or any(not 0 <= first <= last <= SEQUENCE_MAX for first, last in named):
         raise InvalidArgument("ranges", f"{named} are no ranges of sequence numbers")

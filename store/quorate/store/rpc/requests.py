@@ -27,6 +27,7 @@ from quorate.store.rules.source_state import Change
 from quorate.store.storage.interface import Write
 from quorate.store.tasks.lifecycle import Keeper
 from quorate.store.tasks.loss_exchange import learn_losses
+from quorate.store.turns import Turn
 from quorate.v1 import messages_pb2 as v1
 
 _log = logging.getLogger("quorate.store.rpc.requests")
@@ -213,10 +214,16 @@ class Requests:
             spent_epoch=asked.spent_epoch,
         )
 
-    async def acknowledge(self, session_id: int, positions: Iterable[AskedPosition]) -> Moved:
-        """Move a receiver's positions with several sources, durable on return."""
+    async def acknowledge(
+        self, session_id: int, positions: Iterable[AskedPosition], turn: Turn
+    ) -> Moved:
+        """Move a receiver's positions with several sources, durable on return.
+
+        turn: the turns of this call.
+        """
         engine, moved, commit = self._engine, Moved([], []), 0
         for asked in positions:
+            await turn.pause()
             source = asked.source
             try:
                 writes = self._move(session_id, asked)

@@ -16,6 +16,7 @@ from quorate.protocol.framing import BatchHeader, check_batch
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.wire import held_to_wire
 from quorate.store.engine import Engine
+from quorate.store.rpc.long_requests import check_ranges, check_terms
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.archive_restore import (
     History,
@@ -83,6 +84,8 @@ class Restoring:
         if request is None or not request.HasField("open"):
             raise InvalidArgument("restore", "the first request must be RestoreOpen")
         check_version(self._engine.address, request.open.protocol_version)
+        check_ranges("accepted_losses", request.open.accepted_losses)
+        check_terms(request.open.lineage)
         history = history_from_wire(request.open)
         refill = await self._open(history)
         # Messages that stores let go on purpose are not restored.

@@ -12,7 +12,6 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import aclosing
-from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
 from quorate.protocol.errors import (
@@ -26,13 +25,10 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName, check_session_id
 from quorate.protocol.limits import SEQUENCE_MAX
-from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import (
     held_from_wire,
     held_to_wire,
-    lineage_from_wire,
-    lineage_to_wire,
     markers_to_wire,
     membership_from_wire,
     source_from_wire,
@@ -48,6 +44,13 @@ from quorate.store.rpc.append import (
 from quorate.store.rpc.fetch import fetch
 from quorate.store.rpc.inventory import inventory
 from quorate.store.rpc.locate import locate
+from quorate.store.rpc.long_requests import (
+    check_acknowledgements,
+    check_description,
+    check_ranges,
+    lineage_entries,
+    lineage_of,
+)
 from quorate.store.rpc.operator import Upkeep
 from quorate.store.rpc.requests import (
     AskedBegin,
@@ -66,6 +69,7 @@ from quorate.store.storage.reader import (
     read_rows,
 )
 from quorate.store.tasks.lifecycle import Keeper
+from quorate.store.turns import Turn
 from quorate.transport.failures import abort, check_version, failure_to_wire
 from quorate.transport.heartbeat import Listening
 from quorate.v1 import messages_pb2 as v1
@@ -183,13 +187,12 @@ class Service(StoreServicer):  # type: ignore[misc]
         )
         promised, incarnation = await self._requests.promise(asked)
         record = promised.registration
-        return store_v1.PromiseResponse(
+        response = store_v1.PromiseResponse(
             reg_id=promised.state.reg_id,
             incarnation=incarnation,
             limbo=bool(promised.limbo),
             limbo_reason=promised.limbo,
             begun_epoch=record.begun_epoch,
-            lineage=lineage_to_wire(record.lineage),
             membership=record.membership,
             held=held_to_wire(promised.held),
             stable_upto=promised.stable_upto,
@@ -202,15 +205,18 @@ class Service(StoreServicer):  # type: ignore[misc]
             durability=self._engine.durability(source.topic),
             ended_epoch=record.ended_epoch,
         )
+        response.lineage.extend(await lineage_entries(record.lineage, Turn()))
+        return response
 
     @_answering
     async def Begin(self, request: store_v1.BeginRequest) -> store_v1.BeginResponse:
         check_version(self._address, request.protocol_version)
+        check_ranges("accepted_losses", request.accepted_losses)
         _check_membership(request.membership)
         asked = AskedBegin(
             source_from_wire(request.source),
             request.epoch,
-            _lineage(request),
+            await lineage_of(request.lineage, Turn()),
             request.membership,
             request.instance,
             request.incarnation,
@@ -248,7 +254,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             waited_for=not request.not_waited_for,
         )
         registered, limbo = await self._requests.register_receiver(asked)
-        return store_v1.RegisterReceiverResponse(
+        response = store_v1.RegisterReceiverResponse(
             reg_id=registered.reg_id,
             source_reg_id=registered.state.reg_id,
             incarnation=self._engine.core.standing.record.incarnation,
@@ -258,25 +264,30 @@ class Service(StoreServicer):  # type: ignore[misc]
             high=registered.high,
             stable_upto=registered.stable_upto,
             known=registered.known,
-            lineage=lineage_to_wire(registered.lineage),
             retained_from=registered.retained_from,
             durability=self._engine.durability(asked.source.topic),
             ended_epoch=registered.ended_epoch,
             spent_epoch=registered.spent_epoch,
             known_stores=self._engine.core.standing.known(),
         )
+        response.lineage.extend(await lineage_entries(registered.lineage, Turn()))
+        return response
 
     @_answering
     async def Acknowledge(
         self, request: store_v1.AcknowledgeRequest
     ) -> store_v1.AcknowledgeResponse:
         session_id = check_session_id(request.session_id)
+        check_acknowledgements(request.acknowledgements)
         asked = map(_position, request.acknowledgements)
-        refused, shortened = await self._requests.acknowledge(session_id, asked)
+        turn = Turn()
+        refused, shortened = await self._requests.acknowledge(session_id, asked, turn)
         response = store_v1.AcknowledgeResponse()
         for source, error in refused:
+            await turn.pause()
             response.refused.add(source=source_to_wire(source), failure=failure_to_wire(error))
         for each in shortened:
+            await turn.pause()
             response.shortened.add(
                 source=source_to_wire(each.source), epoch=each.epoch, upto=each.upto
             )
@@ -355,7 +366,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         try:
             self.check_running()
             check_version(self._address, request.protocol_version)
-            async for response in inventory(self._engine, self._greeting(), request):
+            async for response in inventory(self._engine, self._greeting(), request, Turn()):
                 yield response
         except QuorateError as error:
             await self.refuse(context, error)
@@ -463,18 +474,8 @@ def _position(asked: store_v1.Acknowledgement) -> AskedPosition:
     return AskedPosition(source, asked.epoch, asked.upto, asked.source_epoch, asked.instance)
 
 
-def _lineage(request: store_v1.BeginRequest) -> Lineage:
-    entries = request.lineage
-    for entry in entries:
-        if not 0 <= entry.first_sequence <= SEQUENCE_MAX:
-            raise InvalidArgument("lineage", f"{entry.first_sequence} is not a sequence number")
-    for before, after in pairwise(entries):
-        if before.epoch >= after.epoch or before.first_sequence >= after.first_sequence:
-            raise InvalidArgument("lineage", "epochs and sequence numbers must ascend")
-    return lineage_from_wire(entries)
-
-
 def _check_membership(membership: v1.Membership) -> None:
+    check_description("membership", membership)
     try:
         membership_from_wire(membership)
     except KeyError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from quorate.protocol.errors import (
     Fenced,
@@ -34,6 +35,8 @@ from quorate.v1 import store_pb2 as store_v1
 
 TOPICS_MAX = 100
 """The most topics that an error lists for people who asked for an unknown one."""
+SOURCES_NAMED = 1000
+"""The sources among which these topics are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +102,13 @@ class Receivers:
         self._reg_ids = reg_ids
 
     def topics(self) -> list[str]:
-        """Return the topics that the store has, for people; at most TOPICS_MAX."""
-        began = {n.topic for n, state in self._sources.items() if state.registration.begun_epoch}
+        """Return topics that the store has, for people; at most TOPICS_MAX.
+
+        They are those of the sources that came first: a store may have very many, and any refusal
+        may name these.
+        """
+        first = islice(self._sources.items(), SOURCES_NAMED)
+        began = {name.topic for name, state in first if state.registration.begun_epoch}
         return sorted(began)[:TOPICS_MAX]
 
     def source(self, source: SourceName) -> SourceState:

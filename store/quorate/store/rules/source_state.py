@@ -269,7 +269,7 @@ class SourceState:
         held_upto = self.held.ranges.contiguous_upto(first)
         if held_upto >= first:
             return Range(first, min(held_upto, last)), True
-        return self.held.ranges.holes(first, last)[0], False
+        return Range(first, self.held.ranges.missing_upto(first, last)), False
 
     def add_marker(self, marker: Marker) -> tuple[Write, ...]:
         """Keep a marker, and drop the stable markers before the newest stable one."""

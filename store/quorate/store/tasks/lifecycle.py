@@ -72,6 +72,7 @@ from quorate.store.storage.interface import Write
 from quorate.store.storage.records import Registration
 from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.proxy import Proxying
+from quorate.store.turns import Turn
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.messages_pb2 import SourceInformation
 
@@ -79,8 +80,6 @@ _log = logging.getLogger("quorate.store.tasks.lifecycle")
 
 LOOK_SECONDS = 0.5
 """Seconds from one look at all identities to the next."""
-BREATH_SOURCES = 100
-"""The count of sources after which the event loop gets a turn."""
 PURGE_ROWS = 1000
 """The count of rows of a deleted source that are removed at a time."""
 
@@ -147,21 +146,24 @@ class Keeper:
         """Look once. steady: the time on the monotonic clock. Raises StorageFailed."""
         self._lives.observed.look(steady)
         news = self._hear_peers()
+        turn = Turn(self._clock)
         for source, tombstone in list(self._identities.tombstones.items()):
+            await turn.pause()
             if self._identities.tombstones.get(source) is tombstone:
                 await self._try_to_look_at_deleted(source, tombstone)
-        for at, state in enumerate(list(self._core.sources.values())):
-            if at % BREATH_SOURCES == 0:
-                await asyncio.sleep(0)
+        for state in list(self._core.sources.values()):
+            await turn.pause()
             if self._core.sources.get(state.name) is state:
                 await self._look_at(state, news)
-        self._write_stamps()
-        await self._proxying.look(steady)
+            if self._core.sources.get(state.name) is state:
+                self._write_stamps(state)
+        await self._proxying.look(steady, turn)
 
     def stop(self) -> None:
         """Write the signs of life that a restart must know."""
         if self._engine.writer.failure is None:
-            self._write_stamps(all_of_them=True)
+            for state in self._core.sources.values():
+                self._write_stamps(state, all_of_them=True)
 
     # Sources and receivers that live.
 
@@ -232,14 +234,10 @@ class Keeper:
         reg_ids = self._core.reg_ids
         return receiver_positions.learn(state, policies(record), told, self._identities, reg_ids)
 
-    def _write_stamps(self, *, all_of_them: bool = False) -> None:
-        known = [
-            Who(state.name, receiver)
-            for state in self._core.sources.values()
-            for receiver in (0, *state.receivers)
-        ]
+    def _write_stamps(self, state: SourceState, *, all_of_them: bool = False) -> None:
+        """Write the signs of life of one source and its receivers, as far as they are due."""
+        known = [Who(state.name, receiver) for receiver in (0, *state.receivers)]
         for who in self._lives.stamps(known, all_of_them=all_of_them):
-            state = self._core.sources[who.source]
             self._engine.submit(state, [self._identities.life_row(state, who.receiver)], False)
 
     # Sources that are deleted.

@@ -5,7 +5,6 @@ quorate.store.rules.proxy_election decides on the proxy and on stability; here i
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping
@@ -28,12 +27,9 @@ from quorate.store.rules.proxy_election import (
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.store_names import policy_name
 from quorate.store.tasks.peer_polling import Peers
+from quorate.store.turns import Turn
 
 _log = logging.getLogger("quorate.store.tasks.proxy")
-
-
-BREATH_SOURCES = 100
-"""The count of sources after which the event loop gets a turn."""
 
 
 def _jitter() -> float:
@@ -66,8 +62,10 @@ class Proxying:
         self._jitter = jitter
         self._parts: dict[SourceName, _Part] = {}
 
-    async def look(self, now: float) -> None:
-        """Begin, go on or end being the proxy of each source. now: on the monotonic clock.
+    async def look(self, now: float, turn: Turn) -> None:
+        """Begin, go on or end being the proxy of each source.
+
+        now: on the monotonic clock. turn: the turns of this look.
 
         Raises StorageFailed.
         """
@@ -77,9 +75,8 @@ class Proxying:
         for gone in self._parts.keys() - sources.keys():
             del self._parts[gone]
         answering = self._peers.answering()
-        for at, state in enumerate(list(sources.values())):
-            if at % BREATH_SOURCES == 0:
-                await asyncio.sleep(0)
+        for state in list(sources.values()):
+            await turn.pause()
             if sources.get(state.name) is not state:
                 continue
             if self._is_away(state):

@@ -56,6 +56,7 @@ from quorate.store.tasks.peer_views import (
 )
 from quorate.store.tasks.scrub import Scrub
 from quorate.store.tasks.throttle import Pace
+from quorate.store.turns import Turn
 from quorate.v1 import store_pb2 as store_v1
 
 _log = logging.getLogger("quorate.store.tasks.repair")
@@ -158,7 +159,9 @@ class Repair:
         """Repair and compare each source when it is due, until cancelled."""
         while True:
             await self._adopt_all()
+            turn = Turn(self._clock)
             for state in list(self._engine.core.sources.values()):
+                await turn.pause()
                 case = self._case(state)
                 if self._clock() >= case.until:
                     await self._look_after(state, case)
@@ -192,8 +195,9 @@ class Repair:
     # Begins that were missed, and losses that were accepted elsewhere.
 
     async def _adopt_all(self) -> None:
-        answers = self._neighbours.answers()
+        answers, turn = self._neighbours.answers(), Turn(self._clock)
         for source in sources_of(answers):
+            await turn.pause()
             for answer in answers:
                 state = self._engine.core.sources.get(source)
                 knowledge = answer.sources.get(source)

@@ -44,6 +44,7 @@ from quorate.store.storage.records import (
     position_key,
 )
 from quorate.store.tasks.peer_polling import Peers
+from quorate.store.turns import Turn
 from quorate.v1 import store_pb2 as store_v1
 
 _log = logging.getLogger("quorate.store.tasks.retention")
@@ -136,7 +137,9 @@ class Releasing:
     async def round(self) -> None:
         """Run one round. Raises StorageFailed."""
         self._note_age()
+        turn = Turn()
         for state in list(self._engine.core.sources.values()):
+            await turn.pause()
             if bounds := self._bounds(state.name.topic):
                 await self._try_to_look_at(state, bounds)
         now = time.monotonic()

@@ -1,0 +1,78 @@
+"""Requests that a client can make long: each list in them is bounded, and read in slices.
+
+A longer one is refused before anything of it is read. The meaning of a list is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Sized
+
+from google.protobuf.message import Message
+
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.limits import (
+    ACKNOWLEDGEMENTS_MAX,
+    LINEAGE_TERMS_MAX,
+    RANGES_MAX,
+    SEQUENCE_MAX,
+)
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.wire import lineage_from_wire, lineage_to_wire
+from quorate.store.turns import Turn
+from quorate.v1 import messages_pb2 as v1
+
+_DESCRIPTION_BYTES_MAX = 64 * 1024
+"""Bytes of the largest description of a source or of its policies: some thousand stores."""
+_TERMS_AT_ONCE = 512
+
+
+def check_ranges(what: str, ranges: Sized) -> None:
+    """Raise InvalidArgument if a request names more ranges than a store works through at once."""
+    _check_count(what, len(ranges), RANGES_MAX)
+
+
+def check_acknowledgements(acknowledgements: Sized) -> None:
+    """Raise InvalidArgument if a request acknowledges for too many sources."""
+    _check_count("acknowledgements", len(acknowledgements), ACKNOWLEDGEMENTS_MAX)
+
+
+def check_terms(entries: Sized) -> None:
+    """Raise InvalidArgument if a lineage is too long."""
+    _check_count("lineage", len(entries), LINEAGE_TERMS_MAX)
+
+
+def check_description(what: str, described: Message) -> None:
+    """Raise InvalidArgument if a source describes itself, or its policies, at too great length."""
+    if (size := described.ByteSize()) > _DESCRIPTION_BYTES_MAX:
+        raise InvalidArgument(what, f"has {size:,} bytes; {_DESCRIPTION_BYTES_MAX:,} are the most")
+
+
+async def lineage_of(entries: Sequence[v1.LineageEntry], turn: Turn) -> Lineage:
+    """Return the lineage that a request names. Raises InvalidArgument.
+
+    turn: the turns of this call.
+    """
+    check_terms(entries)
+    terms: list[Term] = []
+    for at in range(0, len(entries), _TERMS_AT_ONCE):
+        # The last term of the slice before is read again: the terms must ascend over it, too.
+        part = lineage_from_wire(entries[max(at - 1, 0) : at + _TERMS_AT_ONCE]).terms
+        terms += part[1:] if at else part
+        await turn.pause()
+    if terms and terms[-1].first > SEQUENCE_MAX:
+        raise InvalidArgument("lineage", f"{terms[-1].first} is not a sequence number")
+    return Lineage(tuple(terms))
+
+
+async def lineage_entries(lineage: Lineage, turn: Turn) -> list[v1.LineageEntry]:
+    """Return the entries of an answer. turn: the turns of this call."""
+    entries: list[v1.LineageEntry] = []
+    for at in range(0, len(lineage.terms), _TERMS_AT_ONCE):
+        entries += lineage_to_wire(Lineage(lineage.terms[at : at + _TERMS_AT_ONCE]))
+        await turn.pause()
+    return entries
+
+
+def _check_count(what: str, count: int, most: int) -> None:
+    if count > most:
+        raise InvalidArgument(what, f"has {count:,} entries; {most:,} are the most in one request")
