@@ -164,6 +164,10 @@ class StoreConfiguration(BaseModel):
     """Bytes of the largest message that the store takes from a source: payload, key and properties.
     A source accepts 1 MiB unless it is told otherwise. From its peers and from archives a store
     takes what other stores have taken."""
+    new_identities_per_second: Seconds = 1000.0
+    """New sources and receivers that the clients of one host may register each second. Ten times as
+    many may come at once. The store refuses more for now (`TooManyRegistrations`), and clients
+    wait. Identities that the store knows do not count. 0: no such bound."""
     scrub_interval_seconds: Annotated[float, Field(ge=0)] = 86_400.0
     """Seconds in which the store reads and checks everything that it holds once. 0: never."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -33,6 +33,7 @@ from quorate.store.rpc.service import Service
 from quorate.store.rpc.status import Reports, StoreFacts
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.acceptor import StoreCore
+from quorate.store.rules.floods import Newcomers
 from quorate.store.rules.lifetimes import (
     Lifetimes,
     Lives,
@@ -345,8 +346,18 @@ class StoreNode:
         assert self._directory is not None
         listening = Listening()
         reports = Reports(facts, engine, peers, self._directory, releasing, upkeep)
+        configuration = self._configuration
+        newcomers = Newcomers(configuration.name, configuration.new_identities_per_second)
         self._service = Service(
-            engine, keeper, self._executor, self._greeting, self.address, reports, upkeep, listening
+            engine,
+            keeper,
+            self._executor,
+            self._greeting,
+            self.address,
+            reports,
+            upkeep,
+            listening,
+            newcomers,
         )
         add_StoreServicer_to_server(self._service, self._server)
         self._server.add_generic_rpc_handlers((listening.handler(),))

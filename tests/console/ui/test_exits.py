@@ -32,6 +32,7 @@ CODES = {
     "TopicRefused": 77,
     "EpochTooFar": 1,
     "Fenced": 75,
+    "TooManyRegistrations": 69,
     "TakenOver": 75,
     "NotYetStable": 75,
     "NotKept": 1,

@@ -40,6 +40,7 @@ from quorate.protocol.errors import (
     SourceActive,
     StorageFailed,
     StoreStopping,
+    TooManyRegistrations,
     TopicRefused,
     UnknownTopic,
     VersionMismatch,
@@ -151,7 +152,7 @@ async def test_errors_come_as_they_are(client: Client) -> None:
         ],
         protocol_version=PROTOCOL_VERSION,
     )
-    with pytest.raises(InvalidArgument, match="ascend"):
+    with pytest.raises(InvalidArgument, match="cannot follow"):
         await client.call("Begin", request)
     with pytest.raises(InvalidArgument, match="range"):
         await client.fetch(5, 4)
@@ -676,3 +677,17 @@ async def test_what_is_asked_over_and_over_does_not_flood_the_log(
     refused = [record.message for record in ours if record.message.startswith("refused")]
     assert len(refused) == 1
     assert "InvalidArgument" in refused[0]
+
+
+async def test_a_flood_of_new_identities_is_refused_and_known_ones_come_back(
+    tmp_path: Path,
+) -> None:
+    async with (
+        running(tmp_path, new_identities_per_second=0.01) as node,
+        Client(node.address) as client,
+    ):
+        await client.promise(1, source=SourceName("orders", 1))
+        with pytest.raises(TooManyRegistrations) as caught:
+            await client.promise(1, source=SourceName("orders", 2))
+        assert caught.value.client == "ipv4:127.0.0.1"
+        await client.promise(2, source=SourceName("orders", 1))

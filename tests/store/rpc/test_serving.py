@@ -46,6 +46,9 @@ class Context:
     def __init__(self) -> None:
         self.why = ""
 
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:1"
+
     async def abort(self, _: object, why: str, __: object) -> None:
         self.why = why
         raise Aborted
@@ -70,7 +73,7 @@ def service() -> Service:
     keeper: Any = Mock()
     executor: Any = Mock()
     status: Any = Mock()
-    return Service(engine, keeper, executor, Mock(), "s1:1", status, upkeep, Mock())
+    return Service(engine, keeper, executor, Mock(), "s1:1", status, upkeep, Mock(), Mock())
 
 
 def called(of: Service, method: str, context: Context) -> Awaitable[object]:

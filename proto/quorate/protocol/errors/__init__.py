@@ -4,7 +4,8 @@
     ├── peers          Unreachable, StoreStopping, NotAStore, VersionMismatch, BrokenAnswer
     ├── registration   NotRegistered, NoQuorum, InLimbo, SourceActive, ReceiverActive,
     │                  RegIdInUse, Fenced, TakenOver, EpochTooFar, Deregistered,
-    │                  SourceDeleted, PolicyNotInForce, NeverStable, UnknownTopic, TopicRefused
+    │                  SourceDeleted, PolicyNotInForce, NeverStable, UnknownTopic, TopicRefused,
+    │                  TooManyRegistrations
     ├── sending        NotYetStable, SendTimedOut, NotKept, PublishStoreInUse,
     │                  PublishStoreDamaged
     ├── stream         ContentConflict, OutOfOrder, MissingMessages, CorruptBatch,
@@ -61,6 +62,7 @@ from quorate.protocol.errors.registration import RegIdInUse as RegIdInUse
 from quorate.protocol.errors.registration import SourceActive as SourceActive
 from quorate.protocol.errors.registration import SourceDeleted as SourceDeleted
 from quorate.protocol.errors.registration import TakenOver as TakenOver
+from quorate.protocol.errors.registration import TooManyRegistrations as TooManyRegistrations
 from quorate.protocol.errors.registration import TopicRefused as TopicRefused
 from quorate.protocol.errors.registration import UnknownTopic as UnknownTopic
 from quorate.protocol.errors.restore import BeingDeleted as BeingDeleted

@@ -252,6 +252,24 @@ class EpochTooFar(QuorateError):
 
 
 @dataclass(eq=False)
+class TooManyRegistrations(QuorateError):
+    """A registration of a new identity by a client that registered very many just before."""
+
+    client: str
+    store: str
+    per_second: str
+    retryable = True
+    exit_code = UNREACHABLE
+
+    def describe(self) -> str:
+        return (
+            f"Clients at {self.client} register too many new sources and receivers with store "
+            f"{self.store}, which takes {self.per_second} each second. Sources and receivers wait, "
+            "and try again. Use session IDs again, or raise new_identities_per_second at the store."
+        )
+
+
+@dataclass(eq=False)
 class Deregistered(QuorateError):
     """A request of an identity that was deregistered."""
 

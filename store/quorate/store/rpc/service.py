@@ -9,15 +9,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import aclosing
 from typing import Any, NoReturn, TypeVar
 
 from quorate.protocol.errors import (
-    ContentConflict,
-    Fenced,
-    InLimbo,
     InvalidArgument,
     QuorateError,
     StorageFailed,
@@ -52,6 +50,7 @@ from quorate.store.rpc.long_requests import (
     lineage_of,
 )
 from quorate.store.rpc.operator import Upkeep
+from quorate.store.rpc.refusals import Refusals
 from quorate.store.rpc.requests import (
     AskedBegin,
     AskedPosition,
@@ -61,6 +60,7 @@ from quorate.store.rpc.requests import (
 )
 from quorate.store.rpc.restore import Restoring
 from quorate.store.rpc.status import Reports
+from quorate.store.rules.floods import Newcomers
 from quorate.store.rules.lifetimes import lifetimes_from_wire
 from quorate.store.rules.source_state import SourceState
 from quorate.store.storage.large_batches import LargeRow, read_fragment
@@ -92,10 +92,8 @@ def _answering(
     async def call(self: Self, request: Request, context: Context) -> Response:
         try:
             await self.serving()
+            self.admit(request, context)
             return await method(self, request)
-        except Fenced as error:
-            # A registration learns of the newest epoch so; that is no news for the log.
-            await self.refuse(context, error, logging.DEBUG)
         except QuorateError as error:
             await self.refuse(context, error)
 
@@ -115,8 +113,11 @@ class Service(StoreServicer):  # type: ignore[misc]
         reports: Reports,
         upkeep: Upkeep,
         listening: Listening,
+        newcomers: Newcomers,
     ) -> None:
-        """listening: to the clients, by their heartbeats."""
+        """listening: to the clients, by their heartbeats. newcomers: the bound on floods."""
+        self._newcomers = newcomers
+        self._refusals = Refusals()
         self._engine = engine
         self._keeper = keeper
         self._executor = executor
@@ -128,7 +129,6 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._requests = Requests(engine, keeper, upkeep.losses)
         self._restoring = Restoring(engine, keeper, upkeep.repair.filler, upkeep.losses)
         self._checked = asyncio.Event()
-        self._conflicts_told: set[str] = set()
         self.stopping: QuorateError | None = None
         """The error with which new calls are refused; None: they are served."""
 
@@ -153,21 +153,25 @@ class Service(StoreServicer):  # type: ignore[misc]
         await self._checked.wait()
         self.check_running()
 
-    async def refuse(
-        self, context: Context, error: QuorateError, level: int = logging.INFO
-    ) -> NoReturn:
+    def admit(self, request: object, context: Context) -> None:
+        """Raise TooManyRegistrations if a client floods the store with new identities."""
+        match request:
+            case store_v1.PromiseRequest() | store_v1.RegisterReceiverRequest():
+                source = SourceName(request.source.topic, request.source.session_id)
+            case _:
+                return
+        state = self._engine.core.sources.get(source)
+        is_known = state is not None
+        if isinstance(request, store_v1.RegisterReceiverRequest):
+            # Where there is no source, nothing is registered.
+            is_known = state is None or state.receivers.get(request.session_id) is not None
+        if not is_known:
+            self._newcomers.take(context.peer().rpartition(":")[0], time.monotonic())
+
+    async def refuse(self, context: Context, error: QuorateError) -> NoReturn:
         """End a call with an error."""
         self._engine.rejected += 1
-        match error:
-            case ContentConflict() if str(error) not in self._conflicts_told:
-                # The source tries again and again; the store says it once.
-                self._conflicts_told.add(str(error))
-                level = logging.ERROR
-            case ContentConflict():
-                level = logging.DEBUG
-            case InLimbo():
-                # Clients try again and again; the store logs once what it waits for.
-                level = logging.DEBUG
+        level = self._refusals.level(context.peer(), error)
         _log.log(level, "refused %s: %s", type(error).__name__, error)
         await abort(context, error)
 
