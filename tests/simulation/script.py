@@ -102,10 +102,10 @@ class Script:
         """The newest instance."""
         return self.sources.current
 
-    def start_source(self, *away: str) -> SourceInstance:
+    def start_source(self, *away: str, take_over: bool = True) -> SourceInstance:
         """A new instance, which does not reach these."""
         self.cut(f"source{len(self.sources.instances) + 1}", *away)
-        self.sources.start(take_over=True)
+        self.sources.start(take_over)
         return self.source
 
     def restart_source(self) -> None:

@@ -573,15 +573,21 @@ def _replaced_ones_come_back(to: pytest.MonkeyPatch) -> None:
 
 
 def _replaced_and_told_so_by_one(script: Script) -> None:
-    """The second source took over. So does the third, while the second reaches only A. It hears
-    from A alone that somebody came after it, and registers anew when it reaches all."""
+    """The second source reaches only A, and B and C start again: the third replaces it there. Then
+    the third registers with A, too. The second hears from A alone that somebody came after it, and
+    registers anew when it reaches all."""
     _begin(script)
     script.source.kill()
     second = script.start_source()
     script.until_complete()
     free = script.cut("source2", B, C)
-    third = script.start_source()
+    for store in (B, C):
+        script.stores[store].crash()
+        script.stores[store].start()
+    reach = script.cut("source3", A)
+    third = script.start_source(take_over=False)
     script.until_complete()
+    reach()
     epoch = second.core.epoch
     script.until(lambda: second.core.epoch > epoch)
     free()

@@ -404,6 +404,14 @@ def test_a_take_over_ends_one_that_has_decided_and_was_never_open() -> None:
     assert isinstance(made.error, Fenced)
 
 
+def test_a_take_over_of_the_epoch_that_was_decided_is_no_newer_one() -> None:
+    """Store c promised epoch 1 to an instance that has died, and missed this one's promise."""
+    made = streaming()
+    made.failed("c", TakenOver("x", 1, 1), 1.0)
+    assert made.error is None
+    assert made.overtake_epoch(4.0) == 2
+
+
 def test_one_that_opens_goes_on_after_a_take_over_that_came_to_nothing() -> None:
     made = registration()
     made.failed("a", TakenOver("x", 1, 4), 0.1)

@@ -423,10 +423,11 @@ class Registration:
 
         - This epoch is high enough, but the other instance has begun one since this source's last.
         - The other instance was told to take over from this one. If this source registered anew, it
-          would fence that instance while it opens.
+          would fence that instance while it opens. An epoch that this source has decided itself was
+          promised to an instance that tried at the same time, or before.
         """
-        taken = isinstance(error, TakenOver) and not self._is_opening
-        return error.promised < self.epoch or taken
+        newer = not self._is_opening and error.promised > self._decided_epoch
+        return error.promised < self.epoch or (isinstance(error, TakenOver) and newer)
 
     def _note_dispute(self, store: str, error: ContentConflict) -> None:
         """Note that a store holds other content. The source ends once the others are too few."""
