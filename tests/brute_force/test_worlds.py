@@ -37,7 +37,11 @@ STATES_MAX = 60_000
 WALKS = 200
 
 
-LARGE = {"five stores in two groups", "five stores, of which two are wiped"}
+LARGE = {
+    "five stores in two groups",
+    "five stores, of which two are wiped",
+    "a store that is put back from a copy",
+}
 """Worlds with so many states that only `make test-long` goes through them."""
 
 

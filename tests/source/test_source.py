@@ -347,6 +347,7 @@ async def test_stores_that_hang_are_noticed_though_nothing_is_sent(stores: Store
     await connections.close()
 
 
+@pytest.mark.expects_log("does not take|lost its quorum")
 async def test_lost_quorum_refuses_and_comes_back_by_itself(stores: Stores) -> None:
     async with await open_source(stores) as source:
         await source.publish(b"0")

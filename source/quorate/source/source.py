@@ -298,7 +298,8 @@ class Source:
         check_timeout(timeout)
         newest = self._window.next_sequence - 1
         if upto > newest:
-            raise InvalidArgument("upto", f"{upto} was not sent yet; the newest is {newest}")
+            never = InvalidArgument("upto", f"{upto} was not sent yet; the newest is {newest}")
+            raise self._core.error or never
         await self._engine.wait_stable(upto, timeout)
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:
