@@ -40,10 +40,12 @@ def test_each_field_takes_both(options: Any, name: str, kind: type[enum.Enum]) -
 
 def test_there_are_such_fields() -> None:
     assert {name for _, name, _ in FIELDS} == {
+        "compression",
         "confirm_delivery",
         "consensus",
         "flight_behaviour",
         "stability_events",
+        "without_quorum",
     }
 
 

@@ -240,8 +240,8 @@ class FragmentReading:
         if not WHOLE_BATCH_BYTES_MAX < size <= BATCH_BYTES_MAX:
             raise CorruptBatch(self._where, f"a batch of {size:,} bytes has no fragments")
         header = read_header(data, self._where, size)
-        if header.first != header.last:
-            raise CorruptBatch(self._where, "a large batch has one message")
+        if header.first != header.last or header.is_compressed:
+            raise CorruptBatch(self._where, "a large batch has one message, not compressed")
         self._header, self.size = header, size
 
 

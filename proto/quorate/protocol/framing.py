@@ -17,21 +17,29 @@ import google_crc32c
 from google.protobuf.message import DecodeError
 
 from quorate.protocol.attributes import NO_ATTRIBUTES
+from quorate.protocol.compression import compress, decompress
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.fields import FIRST, SECOND
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
 from quorate.v1.messages_pb2 import Messages
 
 # The fields in their order:
 # - magic, crc32c of everything after these two;
 # - session ID, epoch, first sequence number, number of messages;
 # - time in ns since 1970;
-# - bytes of the topic, of the marker, of the body.
+# - bytes of the topic, of the marker, of the body. The highest bit of the last one says that the
+#   body is compressed. It then begins with the bytes of the plain body.
 _HEADER = struct.Struct("<4sIQQQIqHHI")
 CHECKED_FROM = 8
 """The offset from which on a batch counts towards its checksum."""
 _MAGIC = b"QRB1"
 HEADER_BYTES = _HEADER.size
+_U32 = struct.Struct("<I")
+_EPOCH = struct.Struct("<Q")
+_EPOCH_AT = 16
+_BODY_BYTES_AT = HEADER_BYTES - _U32.size
+_COMPRESSED = 1 << 31
 
 _PAYLOAD = FIRST
 _ATTRIBUTES = SECOND
@@ -55,6 +63,10 @@ class BatchHeader:
     """The offset of the body in the frame, in bytes."""
     marker: bytes = b""
     """The application marker, committed together with the last message (protocol.md 18)."""
+    plain_bytes: int = 0
+    """The bytes of the body, decompressed."""
+    is_compressed: bool = False
+    """Whether the body is compressed."""
 
 
 def encode_batch(
@@ -142,6 +154,8 @@ def read_header(frame: bytes, where: str = "on the wire", size: int | None = Non
         raise CorruptBatch(where, "it does not begin like a batch")
     topic_ends = HEADER_BYTES + topic_bytes
     body_at = topic_ends + marker_bytes
+    is_compressed = body_bytes >= _COMPRESSED
+    plain_bytes = body_bytes = body_bytes & ~_COMPRESSED
     if size is None:
         size = len(frame)
     if size != body_at + body_bytes:
@@ -150,6 +164,8 @@ def read_header(frame: bytes, where: str = "on the wire", size: int | None = Non
         raise CorruptBatch(where, f"its first fragment ends before byte {body_at}, in its head")
     if count == 0:
         raise CorruptBatch(where, "it has no messages")
+    if is_compressed:
+        plain_bytes = _plain_bytes(frame, body_at, body_bytes, where)
     try:
         topic = frame[HEADER_BYTES:topic_ends].decode()
     except UnicodeDecodeError:
@@ -163,7 +179,62 @@ def read_header(frame: bytes, where: str = "on the wire", size: int | None = Non
         checksum,
         body_at,
         frame[topic_ends:body_at],
+        plain_bytes,
+        is_compressed,
     )
+
+
+def _plain_bytes(frame: bytes, body_at: int, body_bytes: int, where: str) -> int:
+    """Return the size of a compressed body, decompressed. Raises CorruptBatch if none may be so."""
+    if body_bytes < _U32.size or len(frame) < body_at + _U32.size:
+        raise CorruptBatch(where, "its compressed body does not name its size")
+    plain_bytes: int = _U32.unpack_from(frame, body_at)[0]
+    if not body_bytes < plain_bytes <= WHOLE_BATCH_BYTES_MAX - body_at:
+        detail = f"its body of {body_bytes} bytes is said to be {plain_bytes:,} bytes, decompressed"
+        raise CorruptBatch(where, detail)
+    return plain_bytes
+
+
+def compressed(frame: bytes) -> bytes:
+    """Return a plain batch with its body compressed, or as it is if it would not become smaller."""
+    header = read_header(frame)
+    plain = frame[header.body_at :]
+    body = _U32.pack(len(plain)) + compress(plain)
+    if header.is_compressed or len(body) >= len(plain):
+        return frame
+    return _with_body(frame, header, body, len(body) | _COMPRESSED)
+
+
+def plain(frame: bytes, header: BatchHeader) -> bytes:
+    """Return a checked batch as it was before it was compressed. Raises CorruptBatch."""
+    if not header.is_compressed:
+        return frame
+    body = _plain_body(frame, header)
+    return _with_body(frame, header, body, len(body))
+
+
+def _plain_body(frame: bytes, header: BatchHeader) -> bytes:
+    if not header.is_compressed:
+        return frame[header.body_at :]
+    return decompress(frame[header.body_at + _U32.size :], header.plain_bytes)
+
+
+def _with_body(frame: bytes, header: BatchHeader, body: bytes, body_bytes: int) -> bytes:
+    head = b"".join(
+        (
+            frame[CHECKED_FROM:_BODY_BYTES_AT],
+            _U32.pack(body_bytes),
+            frame[HEADER_BYTES : header.body_at],
+        )
+    )
+    return checked_head(head, (body,)) + body
+
+
+def in_epoch(frame: bytes, epoch: int) -> bytes:
+    """Return a checked batch as one of another epoch. The body stays as it is."""
+    head = frame[CHECKED_FROM:_EPOCH_AT] + _EPOCH.pack(epoch)
+    rest = frame[_EPOCH_AT + _EPOCH.size :]
+    return checked_head(head, (rest,)) + rest
 
 
 def check_batch(frame: bytes, where: str = "on the wire") -> BatchHeader:
@@ -176,7 +247,8 @@ def check_batch(frame: bytes, where: str = "on the wire") -> BatchHeader:
 
 
 def has_attributes(frame: bytes, header: BatchHeader) -> bool:
-    """Return whether any message of the batch has a key or properties, by looking at one byte."""
+    """Return whether any message of a plain batch has a key or properties, by looking at a byte."""
+    assert not header.is_compressed
     return len(frame) > header.body_at and frame[header.body_at] == _ATTRIBUTES_TAG
 
 
@@ -206,8 +278,9 @@ def read_contents(
 
 
 def _read_body(frame: bytes, header: BatchHeader) -> Messages:
+    plain_body = _plain_body(frame, header)
     try:
-        body = Messages.FromString(frame[header.body_at :])
+        body = Messages.FromString(plain_body)
     except DecodeError:
         raise CorruptBatch("in memory", "its body is not a list of messages") from None
     count = header.last - header.first + 1
@@ -215,7 +288,7 @@ def _read_body(frame: bytes, header: BatchHeader) -> Messages:
         raise CorruptBatch(
             "in memory", f"it has {len(body.payload)} messages, not as many as it says"
         )
-    if len(body.attributes) != (count if has_attributes(frame, header) else 0):
+    if len(body.attributes) != (count if plain_body[:1] == _ATTRIBUTES.tag else 0):
         raise CorruptBatch("in memory", "its attributes are not one for each message")
     return body
 
@@ -223,8 +296,11 @@ def _read_body(frame: bytes, header: BatchHeader) -> Messages:
 def cut(frame: bytes, header: BatchHeader, first: int, last: int, epoch: int) -> bytes:
     """Return the messages [first, last] of a checked batch as a batch of this epoch.
 
-    The marker stays if the batch's last message does. All else is unchanged.
+    The marker stays if the batch's last message does. A part of a compressed batch is plain. All
+    else is unchanged.
     """
+    if (first, last) == (header.first, header.last):
+        return in_epoch(frame, epoch)
     payloads, attributes = read_messages(frame, header)
     part = slice(first - header.first, last - header.first + 1)
     return encode_batch(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 from quorate.protocol.choices import RemembersGiven, read_choices
+from quorate.protocol.compression import Compression
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.errors import InvalidArgument
@@ -76,6 +77,12 @@ class SourceOptions(RemembersGiven):
 
     Key and properties count. A store may be configured with a lower limit, which then applies.
     """
+    compression: Compression | str | None = None
+    """How batches are compressed; None: not at all.
+
+    A batch that does not become smaller, and a message above 1 MiB, travel as they are. Stores keep
+    the compressed bytes; receivers decompress them, and need no option.
+    """
     retention_bytes_max: int = 64 * 1024 * 1024
     """The bytes of stable messages that the source keeps for stores that still lack them."""
     registration_interval: float = 3.0
@@ -133,6 +140,8 @@ class SourceOptions(RemembersGiven):
             stability_events=StabilityEvents,
             consensus=Behaviour,
         )
+        if self.compression is not None:
+            read_choices(self, compression=Compression)
         for setting in (
             "flight_messages",
             "flight_bytes",

@@ -38,6 +38,7 @@ from quorate.protocol.errors import (
     RestoreRefused,
     Unreachable,
 )
+from quorate.protocol.framing import plain, read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout, StoreGroup
 from quorate.protocol.limits import (
@@ -178,6 +179,27 @@ def test_large_messages_are_archived_and_come_back(one: Group, tmp_path: Path) -
     with one.open("orders") as source:
         assert source.next_sequence == 5
         assert asyncio.run(received(one, 5)) == [b"first", large[0], b"between", *large[1:]]
+
+
+def test_compressed_batches_are_archived_and_come_back_as_they_were_before(
+    one: Group, tmp_path: Path
+) -> None:
+    rows = [b'{"year": 2013, "carrier": "UA", "flight": %d}' % number for number in range(3000)]
+    options = SourceOptions(registration_interval=0.3, compression="zstd")
+    with one.open("orders", options=options) as source:
+        source.send_many(rows)
+        source.commit(rows[:100], b"mark")
+        source.flush()
+    one.until_stable(ORDERS, 3099)
+    before = frames(one.addresses[0])
+    assert all(read_header(frame).is_compressed for frame in before[1:])
+    archived(one, tmp_path / "archive")
+    archived(one, tmp_path / "archive")
+    lose_everything(one)
+    assert restored(one, tmp_path / "archive").done
+    after = frames(one.addresses[0])
+    assert after == [plain(frame, read_header(frame)) for frame in before]
+    assert asyncio.run(received(one, 3100)) == [*rows, *rows[:100]]
 
 
 @pytest.mark.expects_log("is being restored from an archive")

@@ -39,6 +39,7 @@ from quorate.pipeline.stores.client import (
     KnownSource,
     Stores,
 )
+from quorate.pipeline.stores.decoding import plain_piece
 from quorate.pipeline.stores.fetch import reason
 from quorate.pipeline.stores.planning import (
     Part,
@@ -226,7 +227,7 @@ class _Archiving:
         mark, last = files[-1].last_batch, files[-1].last
         for piece in self._stores.fetch(known.name, known.lineage, mark.first, last):
             if (piece.header.first, piece.header.last) == (mark.first, last) and (
-                piece.header.checksum != mark.checksum
+                plain_piece(piece).header.checksum != mark.checksum
             ):
                 path, detail = str(self._directory), "the same numbers have other content"
                 raise ArchiveDiffers(str(known.name), mark.first, path, detail)

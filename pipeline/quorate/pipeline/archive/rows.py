@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from quorate.pipeline import schema as read_schema
 from quorate.pipeline.stores.decoding import (
     constant,
+    plain_piece,
     record_batches,
 )
 from quorate.protocol.answers import Piece
@@ -48,7 +49,11 @@ REPEATED = (
 
 
 def whole(piece: Piece) -> Piece:
-    """Return the piece as a whole batch, cutting its batch if it has other messages, too."""
+    """Return the piece as a whole, plain batch, cutting its batch if it has other messages, too.
+
+    A file compresses rows better than a source does, and a batch is made again from its rows.
+    """
+    piece = plain_piece(piece)
     header = piece.header
     if (piece.first, piece.last) == (header.first, header.last):
         return piece

@@ -15,7 +15,13 @@ import pyarrow.compute as pc
 from quorate.protocol.answers import Piece
 from quorate.protocol.attributes import Attributes, decode_attributes
 from quorate.protocol.fields import FIRST
-from quorate.protocol.framing import has_attributes, read_messages, read_payloads
+from quorate.protocol.framing import (
+    has_attributes,
+    plain,
+    read_header,
+    read_messages,
+    read_payloads,
+)
 
 ROWS_MAX = 16_384
 """Most rows of a batch of rows, unless one batch of messages has more."""
@@ -38,12 +44,20 @@ def record_batches(
     """
     known = {**_BUILDERS, **(more or {})}
     builders = [(field, known[field.name]) for field in schema]
-    for group in _grouped(pieces):
+    for group in _grouped(map(plain_piece, pieces)):
         columns = [build(group).cast(field.type) for field, build in builders]
         if columns:
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
         else:
             yield _without_columns(sum(map(_count, group)))
+
+
+def plain_piece(piece: Piece) -> Piece:
+    """Return the piece with its batch as it was before it was compressed. Raises CorruptBatch."""
+    if not piece.header.is_compressed:
+        return piece
+    frame = plain(piece.frame, piece.header)
+    return Piece(frame, read_header(frame), piece.first, piece.last)
 
 
 def _without_columns(rows: int) -> pa.RecordBatch:

@@ -737,7 +737,7 @@ class SourceCore:
     def release(self, packed: Packed, now: float) -> Framed:
         """Release a batch, which is in the publish store, to the wire. Return its frame."""
         self._packed = None
-        frame = framed(packed.batch, self.stable_upto)
+        frame = framed(packed.batch, self.stable_upto, self._options.compression)
         self.retention.append(packed.first, packed.last, frame, self.window.packed_bytes, now)
         self.pacing.sent(packed.last, self.window.packed_bytes)
         self.streams.busy()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from quorate.protocol.fields import varint
 from quorate.protocol.fragments import Batch, LargeBatch, encode_alone
-from quorate.protocol.framing import encode_batch
+from quorate.protocol.framing import compressed, encode_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import MESSAGE_BYTES_USUAL, PROTOCOL_VERSION
 from quorate.v1.messages_pb2 import (
@@ -61,9 +61,11 @@ _AT_TAG, _SIZE_TAG, _DATA_TAG = b"\x08", b"\x10", b"\x1a"  # fields 1 to 3 of Fr
 _STABLE_TAG = b"\x78"  # field 15, varint
 
 
-def framed(batch: Batch, stable_upto: int) -> Framed:
-    """Return a batch as the source retains it."""
-    return batch if isinstance(batch, LargeBatch) else batch_frame(batch, stable_upto)
+def framed(batch: Batch, stable_upto: int, compression: object = None) -> Framed:
+    """Return a batch as the source retains it. compression: None for a batch as it is."""
+    if isinstance(batch, LargeBatch):
+        return batch
+    return batch_frame(compressed(batch) if compression else batch, stable_upto)
 
 
 def batch_frame(batch: bytes, stable_upto: int) -> bytes:

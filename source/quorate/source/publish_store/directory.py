@@ -28,7 +28,7 @@ import google_crc32c
 from quorate.disk.files import replace_file
 from quorate.protocol.errors import NotKept, PublishStoreDamaged, PublishStoreInUse, StorageFailed
 from quorate.protocol.fragments import Batch, LargeBatch, header_of
-from quorate.protocol.framing import cut, read_header, read_messages
+from quorate.protocol.framing import cut, plain, read_header, read_messages
 from quorate.protocol.identity import SourceName, parse_session_id
 from quorate.protocol.limits import NOTHING
 from quorate.source.protocol.unstable import UnstableMessage, in_batches
@@ -203,6 +203,9 @@ class FilePublishStore:
             payload, own = batch.message()
             payloads, attributes = [payload], [own]
         else:
+            # A batch is made again from its messages, byte for byte: as it is without compression.
+            batch = plain(batch, header)
+            header = read_header(batch)
             if self._files and header.first < self.tail.next:
                 batch = cut(batch, header, self.tail.next, header.last, header.epoch)
                 header = read_header(batch)

@@ -149,8 +149,8 @@ class SourceStreams:
         """
         header = check_batch(frame)
         size = len(frame)
-        if size > self.message_bytes_max and header.first == header.last:
-            self._check_size(header, size)
+        if header.first == header.last:
+            self._check_size(header)
         state = stream.state
         held = state.held
         first, last = header.first, header.last
@@ -204,7 +204,7 @@ class SourceStreams:
         writes += arrival.take(at, size, data)
         if not at:
             self._check_next(stream, arrival.header)
-            self._check_size(arrival.header, size)
+            self._check_size(arrival.header)
         return writes
 
     @staticmethod
@@ -212,9 +212,9 @@ class SourceStreams:
         arrival, stream.arrival = stream.arrival, None
         return arrival.removed() if arrival is not None else []
 
-    def _check_size(self, header: BatchHeader, size: int) -> None:
+    def _check_size(self, header: BatchHeader) -> None:
         """Raise MessageTooLarge if the only message of a batch is too large for this store."""
-        message_bytes = size - header.body_at - _BODY_TAGS_BYTES
+        message_bytes = header.plain_bytes - _BODY_TAGS_BYTES
         if message_bytes > self.message_bytes_max:
             setting = f"message_bytes_max of store {self._store}"
             raise MessageTooLarge(message_bytes, self.message_bytes_max, setting)
