@@ -51,14 +51,14 @@ def test_threads_send_and_a_slow_handler_receives(processes: Processes) -> None:
     receiving = processes.start("python slow.py")
     sent = processes.run("python threads.py")
     assert (sent.returncode, sent.stdout, sent.stderr) == (0, "[0, 1, 2]\n", "")
-    assert receiving.wait(30) == 0
+    assert receiving.wait(100) == 0
 
 
 def ended_by(number: signal.Signals, process: subprocess.Popen[str]) -> int:
     """Send a signal to a program that has printed its messages, and return its exit code."""
     until(process.stdout, "1 two")
     process.send_signal(number)
-    exit_code = process.wait(30)
+    exit_code = process.wait(100)
     assert process.stderr is not None
     assert process.stderr.read() == ""
     return exit_code

@@ -159,6 +159,19 @@ class Process:
             await asyncio.shield(self._reader)
             return await self._process.wait()
 
+    async def until_replaced(self) -> None:
+        """Wait for the error that another instance replaced it.
+
+        It is TakenOver, or Fenced if it hears so from a store that the other one did not ask.
+        """
+
+        def replaced() -> bool:
+            found = any(line[0] in ("Fenced", "TakenOver") for line in self.lines("error"))
+            assert found or self.running, f"{self.name} was not replaced; last: {self.said[-3:]}"
+            return found
+
+        await self.progress.until(f"{self.name} is replaced", replaced)
+
     async def until_said(self, kind: str, *facts: Any) -> list[Any]:
         """Wait for a line of that kind that goes on with these facts; what follows the kind."""
 

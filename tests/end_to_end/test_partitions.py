@@ -72,7 +72,7 @@ async def test_a_minority_goes_on_with_nothing_while_the_others_go_on(
     network.unite()
     await source.until_said("event", "SourceFailed")
     source.order("send", 1)
-    await source.until_said("error", "TakenOver")
+    await source.until_replaced()
     assert await near.until_said("withdrawn") == [last + 1, tail]
     await world.end(successor)
     assert source.lines("stable") == [[last]]

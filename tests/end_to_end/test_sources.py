@@ -206,7 +206,7 @@ async def test_one_that_slept_between_promise_and_begin_begins_nothing_any_more(
     assert (epoch >= 3, first) == (True, last + 1)
     await successor.send_stable(20)
     sleeper.resume()
-    await sleeper.until_said("error", "TakenOver")
+    await sleeper.until_replaced()
     await sleeper.ended()
     last = await successor.send_stable(20)
     for store in stores:
@@ -300,7 +300,7 @@ async def test_a_source_that_was_replaced_in_its_sleep_makes_nothing_stable_agai
     sleeper.resume()
     await sleeper.until_said("event", "SourceFailed")
     sleeper.order("send", 1)
-    await sleeper.until_said("error", "TakenOver")
+    await sleeper.until_replaced()
     await sleeper.ended()
     await successor.send_stable(20)
     assert sleeper.lines("stable") == [[last]]

@@ -64,7 +64,9 @@ async def test_what_is_archived_leaves_the_store_and_is_read_all_the_same(tmp_pa
         restored = await asyncio.to_thread(restore, here, path, Layout.plain(node.address))
         assert restored.done
         ((store,),) = (each.values() for each in restored.sources.values())
-        assert (store.written, store.held_already) == (0, 2000 - left)
+        assert store.written == 0
+        # The store may have let go of more meanwhile.
+        assert 0 < store.held_already <= 2000 - left
 
     async with running(tmp_path / "s2", **SETTINGS) as node:
         stores = Stores([node.address])
