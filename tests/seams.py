@@ -60,8 +60,12 @@ class Seam:
 FETCH_ANSWERS = "quorate.protocol.answers"
 FETCH_ANSWERS_PROTOCOL_VERSION = Seam(FETCH_ANSWERS, "PROTOCOL_VERSION")
 
-FIELDS = "quorate.protocol.fields"
-FIELD_REPEATED = Seam(FIELDS, "Field.repeated")
+COLUMNS = "quorate.protocol.columns"
+BODY_READ_KEYS = Seam(COLUMNS, "Body.read_keys")
+BODY_READ_PROPERTIES = Seam(COLUMNS, "Body.read_properties")
+
+FRAMING = "quorate.protocol.framing"
+PACK_IN_FRAMING = Seam(FRAMING, "pack")
 
 DELAYS = "quorate.protocol.delays"
 DELAYS_OF_REPAIR = Seam(DELAYS, "REPAIR")

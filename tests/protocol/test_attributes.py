@@ -1,4 +1,4 @@
-"""The same key and properties are the same bytes, and come back as they were."""
+"""Key and properties are checked; the same are the same bytes, and come back as they were."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, decode_attributes, encode_attributes
+from quorate.protocol.attributes import (
+    NO_ATTRIBUTES,
+    Attributes,
+    checked_attributes,
+    decode_attributes,
+    encode_attributes,
+)
 from quorate.protocol.errors import CorruptBatch, InvalidArgument
 from quorate.v1 import messages_pb2 as v1
 
@@ -18,7 +24,9 @@ PROPERTIES = st.dictionaries(st.text(min_size=1, max_size=30), st.binary(max_siz
 
 @given(KEYS, PROPERTIES)
 def test_round_trip(key: bytes | None, properties: dict[str, bytes]) -> None:
-    assert decode_attributes(encode_attributes(key, properties)) == (key, properties)
+    attributes = checked_attributes(key, properties)
+    assert decode_attributes(encode_attributes(attributes)) == attributes
+    assert attributes == (key, properties)
 
 
 @given(KEYS, PROPERTIES)
@@ -28,7 +36,7 @@ def test_the_bytes_are_what_protobuf_writes_property_by_property(
     expected = v1.Attributes(key=key).SerializeToString()
     for name in sorted(properties, key=str.encode):
         expected += v1.Attributes(properties={name: properties[name]}).SerializeToString()
-    assert encode_attributes(key, properties) == expected
+    assert encode_attributes(Attributes(key, properties)) == expected
 
 
 @given(PROPERTIES, st.randoms(use_true_random=False))
@@ -37,25 +45,32 @@ def test_the_order_in_which_properties_are_given_is_of_no_account(
 ) -> None:
     items = list(properties.items())
     random.shuffle(items)
-    assert encode_attributes(b"k", dict(items)) == encode_attributes(b"k", properties)
+    shuffled, given = checked_attributes(b"k", dict(items)), checked_attributes(b"k", properties)
+    assert shuffled == given
+    assert encode_attributes(shuffled) == encode_attributes(given)
 
 
 def test_no_key_is_not_an_empty_key() -> None:
-    assert encode_attributes() == encode_attributes(None, {}) == NO_ATTRIBUTES
-    assert decode_attributes(NO_ATTRIBUTES) == (None, {})
-    assert decode_attributes(encode_attributes(b"")) == (b"", {})
+    assert checked_attributes() == checked_attributes(None, {}) == NO_ATTRIBUTES
+    assert encode_attributes(NO_ATTRIBUTES) == b""
+    assert decode_attributes(b"") == NO_ATTRIBUTES
+    assert checked_attributes(b"") == decode_attributes(encode_attributes(Attributes(b"")))
+    assert checked_attributes(b"") != NO_ATTRIBUTES
 
 
 def test_the_longest_name() -> None:
     properties = {"ü" * 127 + "n": b"value"}
-    assert decode_attributes(encode_attributes(None, properties)).properties == properties
+    attributes = checked_attributes(None, properties)
+    assert decode_attributes(encode_attributes(attributes)).properties == properties
 
 
 def test_what_is_like_bytes_is_copied() -> None:
     buffer = bytearray(b"before")
-    encoded = encode_attributes(memoryview(buffer), {"name": buffer})  # type: ignore[arg-type,dict-item]
+    properties = {"name": buffer}
+    attributes = checked_attributes(memoryview(buffer), properties)  # type: ignore[arg-type]
     buffer[:] = b"after!"
-    assert decode_attributes(encoded) == (b"before", {"name": b"before"})
+    properties["other"] = buffer
+    assert attributes == (b"before", {"name": b"before"})
 
 
 @pytest.mark.parametrize(
@@ -76,7 +91,7 @@ def test_what_can_not_be_an_attribute_is_refused(
     key: object, properties: object, said: str
 ) -> None:
     with pytest.raises(InvalidArgument, match=said):
-        encode_attributes(key, properties)  # type: ignore[arg-type]
+        checked_attributes(key, properties)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("encoded", [b"\xff", b"\x0a\x05ab", b"\x12\x01a"])

@@ -9,7 +9,7 @@ import google_crc32c
 import pytest
 import zstandard
 
-from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.attributes import checked_attributes
 from quorate.protocol.compression import Compression
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.fragments import split
@@ -31,7 +31,7 @@ from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
 
 SOURCE = SourceName("orders", 7)
 PAYLOADS = [b'{"row": %d, "carrier": "UA", "origin": "EWR"}' % number for number in range(100)]
-ATTRIBUTES = [encode_attributes(b"key %d" % number) for number in range(100)]
+ATTRIBUTES = [checked_attributes(b"key %d" % number) for number in range(100)]
 PLAIN = encode_batch(SOURCE, 3, 40, PAYLOADS, 9, b"mark", ATTRIBUTES)
 SMALL = compressed(PLAIN)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, checked_attributes
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.fragments import (
     Assembly,
@@ -34,11 +34,14 @@ from quorate.protocol.limits import (
 
 SOURCE = SourceName("orders", 0x10)
 PAYLOAD = random.Random(1).randbytes(3 * MESSAGE_BYTES_USUAL)
-ATTRIBUTES = encode_attributes(b"key", {"kind": b"map"})
-MUCH = encode_attributes(None, {"scan": random.Random(2).randbytes(MESSAGE_BYTES_USUAL)})
+ATTRIBUTES = checked_attributes(b"key", {"kind": b"map"})
+MUCH = checked_attributes(None, {"scan": random.Random(2).randbytes(MESSAGE_BYTES_USUAL)})
+AMOUNTS = ["none", "few", "much"]
 
 
-def large(payload: bytes = PAYLOAD, attributes: bytes = b"", epoch: int = 1) -> LargeBatch:
+def large(
+    payload: bytes = PAYLOAD, attributes: Attributes = NO_ATTRIBUTES, epoch: int = 1
+) -> LargeBatch:
     return encode_large(SOURCE, epoch, 7, payload, 99, attributes)
 
 
@@ -51,10 +54,10 @@ def assembled(batch: LargeBatch) -> LargeBatch:
     return assembly.batch()
 
 
-@pytest.mark.parametrize("attributes", [b"", ATTRIBUTES, MUCH], ids=["none", "few", "much"])
-def test_it_has_the_bytes_of_any_other_batch(attributes: bytes) -> None:
+@pytest.mark.parametrize("attributes", [NO_ATTRIBUTES, ATTRIBUTES, MUCH], ids=AMOUNTS)
+def test_it_has_the_bytes_of_any_other_batch(attributes: Attributes) -> None:
     batch = large(attributes=attributes)
-    listed = [attributes] if attributes else ()
+    listed = [attributes] if any(attributes) else ()
     frame = encode_batch(SOURCE, 1, 7, [PAYLOAD], 99, attributes=listed)
     assert batch.joined() == frame
     assert batch.header == check_batch(frame)
@@ -62,10 +65,10 @@ def test_it_has_the_bytes_of_any_other_batch(attributes: bytes) -> None:
     assert b"".join(data for _, data in fragments_of(batch)) == frame
 
 
-@pytest.mark.parametrize("attributes", [b"", ATTRIBUTES, MUCH], ids=["none", "few", "much"])
+@pytest.mark.parametrize("attributes", [NO_ATTRIBUTES, ATTRIBUTES, MUCH], ids=AMOUNTS)
 @pytest.mark.parametrize("make", [lambda batch: batch, assembled], ids=["made here", "assembled"])
 def test_its_message_comes_out_as_it_went_in(
-    attributes: bytes, make: Callable[[LargeBatch], LargeBatch]
+    attributes: Attributes, make: Callable[[LargeBatch], LargeBatch]
 ) -> None:
     assert make(large(attributes=attributes)).message() == (PAYLOAD, attributes)
 
@@ -87,8 +90,8 @@ def test_the_last_fragment_may_have_any_size(over: int) -> None:
 
 def test_the_largest_message_makes_a_batch_within_the_bounds() -> None:
     source = SourceName("t" * TOPIC_BYTES_MAX, SESSION_ID_MAX)
-    key = encode_attributes(b"k", None)
-    batch = encode_large(source, 2**63, 2**62, bytes(MESSAGE_BYTES_MAX - len(key)), 0, key)
+    key = checked_attributes(b"k", None)
+    batch = encode_large(source, 2**63, 2**62, bytes(MESSAGE_BYTES_MAX - key.size), 0, key)
     assert batch.size <= BATCH_BYTES_MAX
 
 
@@ -217,7 +220,15 @@ def test_an_announced_size_costs_no_memory() -> None:
 
 
 def test_a_body_that_is_no_message_is_refused() -> None:
-    for body in (b"\x0a", b"\x0a\xff\xff\xff\xff\xff\xff", b"?" * 9, b"\x12\x01", b"\x0a\x01ab"):
+    for body in (
+        b"",
+        b"\0",
+        b"\0\1\5ab",
+        b"?" * 9,
+        b"\1\2",
+        b"\1\xff\xff\xff\xff\xff\xff",
+        b"\2\1\1a",
+    ):
         batch = large()
         broken = LargeBatch(batch.header, (batch.parts[0], body), len(batch.parts[0]) + len(body))
         with pytest.raises(CorruptBatch):

@@ -7,27 +7,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import seams
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, encode_attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, checked_attributes
+from quorate.protocol.columns import pack
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import (
     HEADER_BYTES,
     check_batch,
+    checked_head,
     cut,
     encode_batch,
-    has_attributes,
     read_contents,
     read_header,
     read_messages,
     read_payloads,
     same_content,
+    unchecked_head,
 )
 from quorate.protocol.identity import SourceName
-from quorate.v1.messages_pb2 import Messages
+from quorate.protocol.limits import BATCH_MESSAGES_MAX
 
 SOURCE = SourceName("orders", 0x10)
 
 # Lengths around every change in the size of a length's encoding.
-EDGES = [0, 1, 2, 127, 128, 129, 2047, 2048, 2049, 16_383, 16_384, 16_385, 70_000, 2_097_152]
+EDGES = [0, 1, 2, 127, 128, 129, 255, 256, 257, 16_383, 16_384, 65_535, 65_536, 70_000, 2_097_152]
 
 
 def batch(first: int, payloads: list[bytes], epoch: int = 1) -> bytes:
@@ -63,10 +65,9 @@ def test_round_trip(
 
 
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=30))
-def test_the_body_is_what_protobuf_would_write(payloads: list[bytes]) -> None:
+def test_the_body_is_the_columns_of_its_messages(payloads: list[bytes]) -> None:
     frame = batch(0, payloads)
-    body = frame[read_header(frame).body_at :]
-    assert body == Messages(payload=payloads).SerializeToString()
+    assert frame[read_header(frame).body_at :] == pack(payloads)
 
 
 @pytest.mark.parametrize("length", EDGES)
@@ -74,17 +75,21 @@ def test_lengths_at_the_edges_of_their_encoding(length: int) -> None:
     payloads = [b"x" * length, b"", b"y" * length]
     frame = batch(3, payloads)
     header = check_batch(frame)
-    assert frame[header.body_at :] == Messages(payload=payloads).SerializeToString()
+    width = 1 if length < 256 else 2 if length < 65_536 else 4
+    ends = b"".join(payloads)
+    lengths = b"".join(len(each).to_bytes(width, "little") for each in payloads)
+    said = bytes((width,)) + lengths if length else b"\0"
+    assert frame[header.body_at :] == b"\0" + said + ends
     assert read_payloads(frame, header) == payloads
 
 
 ATTRIBUTES = st.builds(
-    encode_attributes,
+    checked_attributes,
     st.none() | st.binary(max_size=40),
     st.dictionaries(st.text(min_size=1, max_size=8), st.binary(max_size=20), max_size=3),
 )
 MESSAGES = st.lists(st.tuples(st.binary(max_size=40), ATTRIBUTES), min_size=1, max_size=12)
-Contents = list[tuple[bytes, bytes]]
+Contents = list[tuple[bytes, Attributes]]
 
 
 def sealed(first: int, messages: Contents, epoch: int = 1, marker: bytes = b"") -> bytes:
@@ -99,22 +104,19 @@ def test_attributes_round_trip(messages: Contents) -> None:
     header = check_batch(frame)
     payloads, attributes = read_messages(frame, header)
     assert payloads == read_payloads(frame, header) == [payload for payload, _ in messages]
-    some = any(attributes for _, attributes in messages)
-    assert has_attributes(frame, header) == some
+    some = any(attributes != NO_ATTRIBUTES for _, attributes in messages)
     assert attributes == ([attributes for _, attributes in messages] if some else None)
     assert read_contents(frame, header, header.first, header.last) == messages
 
 
 @given(MESSAGES)
-def test_a_body_with_attributes_is_what_protobuf_would_write_with_them_in_front(
-    messages: Contents,
-) -> None:
+def test_a_body_with_attributes_has_them_in_front(messages: Contents) -> None:
     frame = sealed(0, messages)
-    body = frame[read_header(frame).body_at :]
+    payloads = [payload for payload, _ in messages]
     attributes = [attributes for _, attributes in messages]
-    in_front = Messages(attributes=attributes if any(attributes) else ())
-    behind = Messages(payload=[payload for payload, _ in messages])
-    assert body == in_front.SerializeToString() + behind.SerializeToString()
+    assert frame[read_header(frame).body_at :] == pack(payloads, attributes)
+    plain = batch(0, payloads)
+    assert frame.endswith(plain[read_header(plain).body_at + 1 :]), "behind the kinds of columns"
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=12))
@@ -126,7 +128,11 @@ def test_a_batch_in_which_no_message_has_attributes_is_as_if_there_were_none(
 
 @pytest.mark.parametrize("length", EDGES[:-1])
 def test_attributes_of_any_length(length: int) -> None:
-    messages = [(b"a", b"x" * length), (b"", NO_ATTRIBUTES), (b"c", b"y")]
+    messages = [
+        (b"a", Attributes(b"x" * length, {"name": b"z" * length})),
+        (b"", NO_ATTRIBUTES),
+        (b"c", Attributes(b"y", {"name": b""})),
+    ]
     frame = sealed(0, messages)
     assert read_contents(frame, check_batch(frame), 0, 2) == messages
 
@@ -175,30 +181,44 @@ def test_what_never_was_a_batch_is_never_taken_for_one(noise: bytes) -> None:
     with pytest.raises(CorruptBatch):
         check_batch(noise)
     with pytest.raises(CorruptBatch):
-        check_batch(b"QRB1" + noise)
+        check_batch(b"QRB2" + noise)
 
 
 def test_a_batch_without_messages_is_none() -> None:
+    with seams.PACK_IN_FRAMING.replaced(lambda *_: b"\0\0"):
+        frame = encode_batch(SOURCE, 1, 0, [], 0)
     with pytest.raises(CorruptBatch, match="no messages"):
-        check_batch(encode_batch(SOURCE, 1, 0, [], 0))
+        check_batch(frame)
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        b"\x0a\x05ab",
-        b"\xff\xff",
-        b"\x0a\x01a",
-        b"\x12\x01a\x12\x01a",
-        b"\x12\x01a\x0a\x01a\x0a\x01a",
-        b"\x0a\x01a\x0a\x01a\x12\x01a\x12\x01a",
+        b"",
+        b"\x0a\x01a\x0a\x01b",
+        pack([b"a"]),
+        pack([b"a", b"b"])[:-1],
+        pack([b"a", b"bc", b""]),
+        pack([b"a"], [Attributes(b"key")]),
+        pack([b"a", b"b"], [Attributes(b"key"), Attributes(None, {"name": b"value"})])[:-3],
     ],
 )
 def test_a_sealed_body_that_is_no_list_of_messages(body: bytes) -> None:
     """The checksum is right: what wrote it was wrong."""
-    with seams.FIELD_REPEATED.replaced(lambda _, values: b"".join(values)):
-        frame = encode_batch(SOURCE, 1, 0, [body, b""], 0)
-    with pytest.raises(CorruptBatch):
+    with seams.PACK_IN_FRAMING.replaced(lambda *_: body):
+        frame = encode_batch(SOURCE, 1, 0, [b"a", b"b"], 0)
+    header = check_batch(frame)
+    for read in (read_payloads, read_messages):
+        with pytest.raises(CorruptBatch):
+            read(frame, header)
+
+
+@pytest.mark.parametrize("count", [BATCH_MESSAGES_MAX + 1, 2**32 - 1])
+def test_a_number_of_messages_that_no_batch_has_makes_no_memory(count: int) -> None:
+    body = pack([b"", b""])
+    head = unchecked_head(SOURCE, 1, 0, count, 7, b"", len(body))
+    frame = checked_head(head, (body,)) + body
+    with pytest.raises(CorruptBatch, match="more than a batch may have"):
         read_payloads(frame, check_batch(frame))
 
 
@@ -222,11 +242,11 @@ def test_same_content_compares_the_overlap_alone(first: int, count: int) -> None
 
 def test_other_attributes_are_other_content() -> None:
     def keyed(*keys: bytes | None) -> bytes:
-        return sealed(0, [(b"same", encode_attributes(key)) for key in keys])
+        return sealed(0, [(b"same", checked_attributes(key)) for key in keys])
 
     stored = keyed(b"a", None, b"c")
     assert same_content(
-        stored, sealed(1, [(b"same", NO_ATTRIBUTES), (b"same", encode_attributes(b"c"))])
+        stored, sealed(1, [(b"same", NO_ATTRIBUTES), (b"same", checked_attributes(b"c"))])
     )
     for other in (keyed(b"a", b"", b"c"), keyed(None, None, b"c"), keyed(None, None, None)):
         assert not same_content(stored, other)
@@ -237,8 +257,8 @@ def test_other_attributes_are_other_content() -> None:
 def test_the_size_of_a_header_is_part_of_the_format() -> None:
     assert HEADER_BYTES == 52
     assert encode_batch(SOURCE, 1, 0, [b"a"], 7, b"mark").hex() == (
-        "51524231"  # magic
-        "b6c27573"  # crc32c
+        "51524232"  # magic
+        "0936e917"  # crc32c
         "1000000000000000"  # session ID
         "0100000000000000"  # epoch
         "0000000000000000"  # first sequence number
@@ -249,19 +269,18 @@ def test_the_size_of_a_header_is_part_of_the_format() -> None:
         "03000000"  # bytes of the body
         "6f7264657273"  # topic
         "6d61726b"  # marker
-        "0a0161"  # body
+        "000061"  # body
     )
 
 
 def test_how_attributes_are_written_is_part_of_the_format() -> None:
-    attributes = encode_attributes(b"k", {"b": b"", "a": b"1"})
+    attributes = checked_attributes(b"k", {"b": b"", "a": b"1"})
     frame = sealed(0, [(b"p", attributes), (b"q", NO_ATTRIBUTES)])
     assert frame[read_header(frame).body_at :].hex() == (
-        "1212"  # attributes of the first message
-        "0a016b"  # key
-        "12060a0161120131"  # property a
-        "12050a01621200"  # property b
-        "1200"  # none of the second
-        "0a0170"  # payloads
-        "0a0171"
-    )
+        "03"  # keys and properties
+        "01" "0100" "01" "0001" "6b"  # keys: of one message, the first
+        "02"  # names
+        "0161" "01" "0100" "01" "0001" "31"  # property a
+        "0162" "01" "0100" "01" "0000"  # property b
+        "00" "7071"  # payloads
+    )  # fmt: skip

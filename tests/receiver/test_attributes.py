@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests import seams
 from tests.receiver.real_peers import Stores, receiver, source
 
-from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, checked_attributes
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
@@ -21,7 +22,7 @@ from quorate.source import blocking as blocking_source
 NAME = SourceName("orders", 7)
 
 
-def delivered(*messages: tuple[bytes, bytes]) -> DeliveredBatch:
+def delivered(*messages: tuple[bytes, Attributes]) -> DeliveredBatch:
     payloads = [payload for payload, _ in messages]
     attributes = [attributes for _, attributes in messages]
     frame = encode_batch(NAME, 1, 10, payloads, 99, attributes=attributes)
@@ -36,9 +37,9 @@ def content(message: Message) -> tuple[bytes, bytes | None, dict[str, bytes]]:
 
 def test_each_message_has_its_own() -> None:
     batch = delivered(
-        (b"a", encode_attributes(b"key", {"name": b"value"})),
-        (b"b", b""),
-        (b"c", encode_attributes(b"")),
+        (b"a", checked_attributes(b"key", {"name": b"value"})),
+        (b"b", NO_ATTRIBUTES),
+        (b"c", checked_attributes(b"")),
     )
     expected = [(b"a", b"key", {"name": b"value"}), (b"b", None, {}), (b"c", b"", {})]
     assert [content(message) for message in batch.messages()] == expected
@@ -47,7 +48,7 @@ def test_each_message_has_its_own() -> None:
 
 
 def test_a_batch_without() -> None:
-    batch = delivered((b"a", b""), (b"b", b""))
+    batch = delivered((b"a", NO_ATTRIBUTES), (b"b", NO_ATTRIBUTES))
     assert [content(message) for message in batch.messages()] == [
         (b"a", None, {}),
         (b"b", None, {}),
@@ -55,16 +56,36 @@ def test_a_batch_without() -> None:
 
 
 def test_what_an_application_does_to_properties_stays_with_it() -> None:
-    (message,) = delivered((b"a", encode_attributes(None, {"name": b"value"}))).messages()
+    (message,) = delivered((b"a", checked_attributes(None, {"name": b"value"}))).messages()
     dict.update(message.properties, {"name": b"other"})
     assert message.properties == {"name": b"value"}
 
 
 def test_only_who_asks_decodes() -> None:
-    (message,) = delivered((b"a", b"\xff")).messages()
-    assert message.payload == b"a"
-    with pytest.raises(CorruptBatch, match="unreadable attributes"):
-        _ = message.key
+    (message,) = delivered((b"a", checked_attributes(b"key", {"name": b"value"}))).messages()
+
+    def read(*_: object) -> None:
+        raise CorruptBatch("in memory", "it has unreadable attributes")
+
+    with seams.BODY_READ_KEYS.replaced(read), seams.BODY_READ_PROPERTIES.replaced(read):
+        assert message.payload == b"a"
+        with pytest.raises(CorruptBatch, match="unreadable attributes"):
+            _ = message.key
+        with pytest.raises(CorruptBatch, match="unreadable attributes"):
+            _ = message.properties
+    with seams.BODY_READ_PROPERTIES.replaced(read):
+        assert message.key == b"key"
+
+
+def test_what_an_application_does_to_no_properties_stays_with_it() -> None:
+    batch = delivered((b"a", NO_ATTRIBUTES), (b"b", checked_attributes(b"key")))
+    for message in batch.messages():
+        dict.update(message.properties, {"name": b"other"})
+        assert message.properties == {}
+    for number in (10, 11):
+        dict.update(batch.attributes_of(number).properties, {"name": b"other"})
+        assert batch.attributes_of(number).properties == {}
+    assert checked_attributes(b"key") == (b"key", {})
 
 
 SENT = [

@@ -5,13 +5,19 @@ What stores hold, sources send and receivers are handed is compared by this.
 
 from __future__ import annotations
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, encode_attributes
+from quorate.protocol.attributes import (
+    NO_ATTRIBUTES,
+    Attributes,
+    checked_attributes,
+    encode_attributes,
+)
 from quorate.protocol.framing import BatchHeader, read_messages
 from quorate.receiver.message import DeliveredBatch
 
 
-def content(payload: bytes, attributes: bytes) -> bytes:
-    return payload + b" with " + attributes if attributes else payload
+def content(payload: bytes, attributes: Attributes) -> bytes:
+    encoded = encode_attributes(attributes)
+    return payload + b" with " + encoded if encoded else payload
 
 
 def contents_of(frame: bytes, header: BatchHeader) -> list[bytes]:
@@ -26,18 +32,18 @@ def handed(batch: DeliveredBatch) -> list[bytes]:
     """The same of what an application was handed, as it reads it."""
     numbers = range(batch.first, batch.last + 1)
     return [
-        content(payload, encode_attributes(*batch.attributes_of(sequence)))
+        content(payload, batch.attributes_of(sequence))
         for sequence, payload in zip(numbers, batch.payloads, strict=True)
     ]
 
 
-def attributes_for(number: int) -> bytes:
+def attributes_for(number: int) -> Attributes:
     """What a source that sends attributes gives its message of that number: of every three one has
     none, and one a key alone."""
     match number % 3:
         case 0:
             return NO_ATTRIBUTES
         case 1:
-            return encode_attributes(f"key {number % 5}".encode())
+            return checked_attributes(f"key {number % 5}".encode())
         case _:
-            return encode_attributes(b"", {"name": b"\0value", "number": str(number).encode()})
+            return checked_attributes(b"", {"name": b"\0value", "number": str(number).encode()})

@@ -210,8 +210,8 @@ class SourceInstance:
         core.note_exceeded()
         what = content(payload, attributes)
         self.checker.accepted(self.number, window.next_sequence, what)
-        given = (attributes,) if attributes else ()
-        window.add((payload,), given, len(payload) + len(attributes))
+        given = (attributes,) if any(attributes) else ()
+        window.add((payload,), given, len(payload) + attributes.size)
         window.gather()
         self._soon()
         return True

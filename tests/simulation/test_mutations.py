@@ -39,6 +39,7 @@ from tests.simulation.test_scripts import (
 from tests.simulation.weather import LASTING
 
 from quorate.protocol.answers import AnswerPacking
+from quorate.protocol.attributes import Attributes
 from quorate.protocol.errors import StorageFailed
 from quorate.protocol.framing import (
     BatchHeader,
@@ -374,7 +375,7 @@ def _encoded(
     epoch: int,
     first: int,
     payloads: Sequence[bytes],
-    attributes: Sequence[bytes] | None,
+    attributes: Sequence[Attributes] | None,
 ) -> bytes:
     """Another batch that was made at the same time."""
     made = header.timestamp_ns

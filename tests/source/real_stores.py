@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from quorate.protocol.answers import Piece, joined
+from quorate.protocol.attributes import Attributes
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.framing import read_contents
 from quorate.protocol.identity import SourceName, StoreAddress
@@ -90,9 +91,11 @@ class RealStores:
         contents = await self.contents(name, of)
         return {number: payload for number, (payload, _) in contents.items()}
 
-    async def contents(self, name: str, of: SourceName = ORDERS) -> dict[int, tuple[bytes, bytes]]:
+    async def contents(
+        self, name: str, of: SourceName = ORDERS
+    ) -> dict[int, tuple[bytes, Attributes]]:
         """What this store serves of the stream: payloads and attributes."""
-        messages: dict[int, tuple[bytes, bytes]] = {}
+        messages: dict[int, tuple[bytes, Attributes]] = {}
         address = self._listen[name]
         async with open_channel(address) as channel:
             call = fetch(StoreStub(channel), address, of, Range(0, 2**62), 30.0)

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from tests.source.fake_store import FakeStore
 
-from quorate.protocol.attributes import decode_attributes
 from quorate.protocol.framing import read_contents, read_header
 from quorate.source import Outgoing, Source, SourceOptions
 
@@ -28,7 +27,7 @@ def contents(store: FakeStore) -> list[Outgoing]:
     for first, last, _, frame in store.batches:
         messages = read_contents(frame, read_header(frame), first, last)
         for number, (payload, attributes) in enumerate(messages, first):
-            found[number] = Outgoing(payload, *decode_attributes(attributes))
+            found[number] = Outgoing(payload, *attributes)
     return [found[number] for number in sorted(found)]
 
 

@@ -10,9 +10,9 @@ from tests.source.fake_store import FakeStore
 from tests.source.real_stores import SESSION, RealStores, numbered
 from tests.source.support import contents, open_source
 
-from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, checked_attributes
 from quorate.protocol.errors import ContentConflict, InvalidArgument, MessageTooLarge
-from quorate.protocol.framing import encode_batch, has_attributes, read_header
+from quorate.protocol.framing import check_batch, encode_batch, read_messages
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import BATCH_BYTES_TARGET
 from quorate.source import FilePublishStore, Outgoing, SourceOptions
@@ -44,7 +44,7 @@ async def test_each_message_has_its_own(stores: Stores) -> None:
     for store in stores:
         assert contents(store) == expected
         frame = store.batches[-1][3]
-        assert not has_attributes(frame, read_header(frame))
+        assert read_messages(frame, check_batch(frame)) == ([b"8"], None)
 
 
 async def test_many_of_them_over_many_batches(stores: Stores) -> None:
@@ -114,7 +114,7 @@ async def real(tmp_path: Path) -> AsyncIterator[RealStores]:
 def put_into(path: Path, first: int, *messages: Outgoing) -> None:
     """A publish store that remembers these messages of epoch 1."""
     name = SourceName("orders", SESSION)
-    attributes = [encode_attributes(each.key, each.properties) for each in messages]
+    attributes = [checked_attributes(each.key, each.properties) for each in messages]
     payloads = [message.payload for message in messages]
     store = FilePublishStore(path)
     store.open()
@@ -141,10 +141,10 @@ async def test_other_attributes_under_a_number_that_stores_have(
         await real.until_held("abc", numbered(0, 3))
         for store in "abc":
             assert await real.contents(store) == {
-                0: (b"0", b""),
-                1: (b"1", encode_attributes(b"one")),
-                2: (b"2", encode_attributes(b"two")),
-                3: (b"3", encode_attributes(None, {"a": b"b"})),
+                0: (b"0", NO_ATTRIBUTES),
+                1: (b"1", checked_attributes(b"one")),
+                2: (b"2", checked_attributes(b"two")),
+                3: (b"3", checked_attributes(None, {"a": b"b"})),
             }
 
 
@@ -159,5 +159,5 @@ async def test_a_commit_has_them_and_its_marker(real: RealStores) -> None:
         assert (source.marker, source.next_sequence) == (b"mark", 4)
         await real.until_held("a", numbered(0, 3))
         held = await real.contents("a")
-    assert held[1] == (b"1", encode_attributes(b"one"))
-    assert held[3] == (b"3", encode_attributes(None, {"a": b"b"}))
+    assert held[1] == (b"1", checked_attributes(b"one"))
+    assert held[3] == (b"3", checked_attributes(None, {"a": b"b"}))

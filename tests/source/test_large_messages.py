@@ -13,6 +13,7 @@ from tests.source.real_stores import Crash, RealStores, crash
 from tests.source.support import open_source
 from tests.store.support import running
 
+from quorate.protocol.attributes import NO_ATTRIBUTES
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.fragments import Assembly, LargeBatch, encode_large
 from quorate.protocol.framing import check_batch, read_payloads
@@ -252,7 +253,7 @@ def test_the_file_of_a_large_message_goes_once_it_is_stable(tmp_path: Path) -> N
     store.claim(SourceName("orders", 0x10))
     store.goes_on(0, ())
     store.keep_all(0, (b"small",), ())
-    for _ in store.keep_large(1, content(5 * 2**20), b""):
+    for _ in store.keep_large(1, content(5 * 2**20), NO_ATTRIBUTES):
         pass
     store.keep_all(2, (b"small",), ())
     assert store.bytes_on_disk > 5 * 2**20
@@ -286,4 +287,4 @@ def test_a_large_batch_that_was_begun_is_sent_to_its_end() -> None:
     assembly = Assembly("here")
     for frame in frames:
         assembly.take(frame.fragment.at, frame.fragment.size, frame.fragment.data)
-    assert assembly.batch().message() == (content(3 * 2**20), b"")
+    assert assembly.batch().message() == (content(3 * 2**20), NO_ATTRIBUTES)

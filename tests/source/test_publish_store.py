@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests import seams
 
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.errors import (
     NotKept,
     PublishStoreDamaged,
@@ -72,9 +73,9 @@ def remembered(path: Path) -> Remembered:
         store.close()
 
 
-def contents(path: Path) -> dict[int, tuple[bytes, bytes]]:
+def contents(path: Path) -> dict[int, tuple[bytes, Attributes]]:
     """Payload and attributes of what it gives back, by number."""
-    found: dict[int, tuple[bytes, bytes]] = {}
+    found: dict[int, tuple[bytes, Attributes]] = {}
     for each in remembered(path).batches:
         header = header_of(each)
         assert not found or header.first == max(found) + 1
@@ -108,11 +109,11 @@ def test_what_is_not_stable_is_remembered(tmp_path: Path, sync: bool) -> None:
 def test_what_was_never_packed_is_remembered_under_its_numbers(tmp_path: Path) -> None:
     store = filled(tmp_path, 2)
     keep(store, 4, b"")
-    store.keep_all(5, [b"5", b"6"], [b"", b"six"])
+    store.keep_all(5, [b"5", b"6"], [NO_ATTRIBUTES, Attributes(b"six")])
     keep(store, 7, b"7")
     store.close()
     expected = [b"a", b"", b"a", b"b", b"", b"5", b"6", b"7"]
-    attributes = [b"six" if number == 6 else b"" for number in range(8)]
+    attributes = [Attributes(b"six" if number == 6 else None) for number in range(8)]
     assert contents(tmp_path) == dict(enumerate(zip(expected, attributes, strict=True)))
 
 
@@ -145,7 +146,7 @@ def test_a_number_that_is_kept_again_replaces_what_was_behind_it(tmp_path: Path)
     keep(store, 3, b"3")
     store.packed(batch(0, b"0", b"1", b"2", b"3"))
     store.close()
-    assert contents(tmp_path) == {n: (b"%d" % n, b"") for n in range(4)}
+    assert contents(tmp_path) == {n: (b"%d" % n, NO_ATTRIBUTES) for n in range(4)}
 
 
 def test_it_keeps_what_stores_kept_of_the_stream(tmp_path: Path) -> None:
@@ -157,8 +158,8 @@ def test_it_keeps_what_stores_kept_of_the_stream(tmp_path: Path) -> None:
     store.close()
     found = contents(tmp_path)
     assert sorted(found) == list(range(10))
-    assert found[4] == (b"4", b"")
-    assert found[8] == (b"8", b"")
+    assert found[4] == (b"4", NO_ATTRIBUTES)
+    assert found[8] == (b"8", NO_ATTRIBUTES)
 
 
 def test_it_goes_on_further_up_if_all_before_is_stable(tmp_path: Path) -> None:
@@ -170,7 +171,7 @@ def test_it_goes_on_further_up_if_all_before_is_stable(tmp_path: Path) -> None:
     keep(store, 100, b"x")
     assert store.unstable_messages == 1
     store.close()
-    assert contents(tmp_path) == {100: (b"x", b"")}
+    assert contents(tmp_path) == {100: (b"x", NO_ATTRIBUTES)}
     assert remembered(tmp_path).next_sequence == 101
 
 
@@ -218,7 +219,7 @@ def test_segments_that_are_all_stable_are_used_again_or_removed(tmp_path: Path, 
     assert len(list(tmp_path.glob("*.notes"))) <= (3 if sync else 10)
     assert store.bytes_on_disk <= 2000
     store.close()
-    assert contents(tmp_path) == {29: (b"29" * 35, b"")}
+    assert contents(tmp_path) == {29: (b"29" * 35, NO_ATTRIBUTES)}
 
 
 @pytest.mark.usefixtures("small")
@@ -230,7 +231,7 @@ def test_the_rest_of_an_earlier_use_is_no_message(tmp_path: Path) -> None:
         if number < 39:
             store.settle(number)
     store.close()
-    assert contents(tmp_path) == {39: (b"", b""), 40: (b"x", b"")}
+    assert contents(tmp_path) == {39: (b"", NO_ATTRIBUTES), 40: (b"x", NO_ATTRIBUTES)}
 
 
 @pytest.mark.usefixtures("small")
@@ -282,7 +283,7 @@ def test_a_message_that_was_not_entered_does_not_count(tmp_path: Path) -> None:
     again = opened(tmp_path, next_sequence=4)
     keep(again, 4, b"again")
     again.close()
-    assert contents(tmp_path)[4] == (b"again", b"")
+    assert contents(tmp_path)[4] == (b"again", NO_ATTRIBUTES)
 
 
 def change(path: Path, what: bytes) -> None:
@@ -341,7 +342,7 @@ def test_what_was_not_synced_is_dropped_from_the_first_damage_on(
     again = opened(tmp_path, sync=True, next_sequence=3)
     keep(again, 3, b"again")
     again.close()
-    assert contents(tmp_path)[3] == (b"again", b"")
+    assert contents(tmp_path)[3] == (b"again", NO_ATTRIBUTES)
 
 
 @pytest.mark.usefixtures("small")
@@ -362,7 +363,7 @@ def test_without_sync_what_notes_vouch_for_outlives_the_host_if_it_can(
     keep(again, 14, b"again")
     again.close()
     assert sorted(contents(tmp_path)) == list(range(15))
-    assert contents(tmp_path)[14] == (b"again", b"")
+    assert contents(tmp_path)[14] == (b"again", NO_ATTRIBUTES)
 
 
 @pytest.mark.usefixtures("small")

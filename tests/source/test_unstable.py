@@ -10,6 +10,7 @@ import pytest
 from tests.source.fake_store import FakeStore
 from tests.source.support import QUICK, addresses, contents, event_of, open_source
 
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.errors import (
     ContentConflict,
     Fenced,
@@ -23,10 +24,13 @@ from quorate.source import (
     Outgoing,
     QuorumLost,
     Source,
+    SourceOptions,
     UnstableMessage,
     events,
 )
 from quorate.source.blocking import Source as BlockingSource
+from quorate.source.protocol.flight_window import Window
+from quorate.source.protocol.unstable import all_unstable
 
 pytestmark = pytest.mark.expects_log(
     "lost its quorum|does not take|cannot go on|refused by|not stable after"
@@ -83,6 +87,17 @@ async def test_what_an_ended_source_has_left_another_one_sends(
         await other.flush(60)
         assert other.unstable() == []
     assert contents(stores[0]) == [Outgoing(*each[1:]) for each in SENT]
+
+
+def test_what_an_application_does_to_properties_changes_no_message() -> None:
+    window = Window(SourceOptions())
+    attributes = [Attributes(each.key, each.properties) for each in SENT]
+    window.next_sequence = SENT[0].sequence
+    window.add([each.payload for each in SENT], attributes, 0)
+    for each in all_unstable((), None, window, 0):
+        dict.update(each.properties, {"side": b"sell"})
+    assert all_unstable((), None, window, 0) == SENT
+    assert NO_ATTRIBUTES.properties == {}
 
 
 async def test_what_becomes_stable_is_left_out(stores: list[FakeStore]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import grpc.aio
 
 from quorate.console.group.children import free_addresses as free_addresses
-from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.attributes import checked_attributes
 from quorate.protocol.framing import encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
@@ -75,7 +75,7 @@ def batch(
 ) -> bytes:
     """A batch of such messages, all with this key."""
     messages = [payload(sequence, salt) for sequence in range(first, last + 1)]
-    attributes = [encode_attributes(key)] * len(messages)
+    attributes = [checked_attributes(key)] * len(messages)
     return encode_batch(
         source, epoch, first, messages, 1_700_000_000_000_000_000, attributes=attributes
     )

@@ -1,9 +1,9 @@
-"""A message's key and properties: as values, and as the bytes that travel with its payload.
+"""A message's key and properties: as values, and as the bytes of them in a file.
 
-The bytes are the protobuf message quorate.v1.Attributes with its properties in the order of their
-names. So equal attributes are always equal bytes. Stores compare contents as bytes with each other,
-and with messages that are sent again. The bytes are written by hand, because protobuf writes maps
-in an order of its own. Their place in a batch is known to quorate.protocol.framing.
+Publish stores keep the bytes. They are the protobuf message quorate.v1.Attributes with its
+properties in the order of their names. So equal attributes are always equal bytes. They are written
+by hand, because protobuf writes maps in an order of its own. How attributes travel in a batch is
+known to quorate.protocol.columns.
 """
 
 from __future__ import annotations
@@ -16,53 +16,64 @@ from google.protobuf.message import DecodeError
 
 from quorate.protocol.errors import CorruptBatch, InvalidArgument
 from quorate.protocol.fields import FIRST, SECOND
-from quorate.protocol.limits import PROPERTY_NAME_BYTES_MAX
+from quorate.protocol.limits import ATTRIBUTE_BYTES_MORE, PROPERTY_NAME_BYTES_MAX
 from quorate.v1 import messages_pb2 as v1
-
-NO_ATTRIBUTES = b""
-"""The bytes of a message that has neither key nor properties."""
 
 
 class Attributes(NamedTuple):
     """The key and the properties of a message."""
 
-    key: bytes | None
+    key: bytes | None = None
     """The thing that the message is about. None is no key, which differs from an empty key."""
-    properties: Mapping[str, bytes]
+    properties: Mapping[str, bytes] = {}
+
+    @property
+    def size(self) -> int:
+        """The bytes that they count among those of the message: at least as many as they take."""
+        size = 0 if self.key is None else len(self.key) + ATTRIBUTE_BYTES_MORE
+        for name, value in self.properties.items():
+            size += len(_named(name)) + len(value) + ATTRIBUTE_BYTES_MORE
+        return size
 
 
-def encode_attributes(
+NO_ATTRIBUTES = Attributes()
+"""The attributes of a message that has neither key nor properties."""
+
+
+def checked_attributes(
     key: bytes | None = None, properties: Mapping[str, bytes] | None = None
-) -> bytes:
-    """Return the bytes of a key and properties. Raises InvalidArgument for a wrong type or name."""
-    encoded = b""
-    if key is not None:
-        if type(key) is not bytes:
-            key = _as_bytes("key", key)
-        encoded = FIRST.prefix(len(key)) + key
-    if properties:
-        if type(properties) is not dict and not isinstance(properties, Mapping):
-            raise InvalidArgument(
-                "properties", f"is {type(properties).__name__}, not a mapping of names to bytes"
-            )
-        try:
-            names = sorted(properties)  # by code point, which is the order of their bytes
-        except TypeError:
-            names = list(properties)  # one of them is not text, which _named finds
-        for name in names:
-            entry = _named(name)
-            value = properties[name]
-            if type(value) is not bytes:
-                value = _as_bytes(f"property {name}", value)
-            entry += SECOND.prefix(len(value)) + value
-            encoded += SECOND.prefix(len(entry)) + entry
+) -> Attributes:
+    """Return a key and properties as values. Raises InvalidArgument for a wrong type or name."""
+    if key is not None and type(key) is not bytes:
+        key = _as_bytes("key", key)
+    if not properties:
+        return NO_ATTRIBUTES if key is None else Attributes(key)
+    if type(properties) is not dict and not isinstance(properties, Mapping):
+        raise InvalidArgument(
+            "properties", f"is {type(properties).__name__}, not a mapping of names to bytes"
+        )
+    named: dict[str, bytes] = {}
+    for name, value in properties.items():
+        _named(name)
+        named[name] = value if type(value) is bytes else _as_bytes(f"property {name}", value)
+    return Attributes(key, named)
+
+
+def encode_attributes(attributes: Attributes) -> bytes:
+    """Return the bytes of a key and properties that were checked; empty: there are none."""
+    key, properties = attributes
+    encoded = b"" if key is None else FIRST.prefix(len(key)) + key
+    for name in sorted(properties):  # by code point, which is the order of their bytes
+        raw, value = _named(name), properties[name]
+        entry = FIRST.prefix(len(raw)) + raw + SECOND.prefix(len(value)) + value
+        encoded += SECOND.prefix(len(entry)) + entry
     return encoded
 
 
 def decode_attributes(encoded: bytes) -> Attributes:
     """Return the attributes of these bytes. Raises CorruptBatch."""
     if not encoded:
-        return Attributes(None, {})
+        return NO_ATTRIBUTES
     try:
         attributes = v1.Attributes.FromString(encoded)
     except DecodeError:
@@ -73,7 +84,7 @@ def decode_attributes(encoded: bytes) -> Attributes:
 
 @lru_cache(maxsize=1024)
 def _named(name: object) -> bytes:
-    """Return the bytes that an entry of this name begins with; an application has few names."""
+    """Return the bytes of the name of a property; an application has few names."""
     if not isinstance(name, str) or not name:
         raise InvalidArgument(
             "properties", f"{name!r} is not a name; give a text, not an empty one"
@@ -88,7 +99,7 @@ def _named(name: object) -> bytes:
             f"the name {name[:40]}… has {len(raw)} bytes, more than {PROPERTY_NAME_BYTES_MAX}; "
             "put what is long into the value",
         )
-    return FIRST.prefix(len(raw)) + raw
+    return raw
 
 
 def _as_bytes(what: str, value: object) -> bytes:

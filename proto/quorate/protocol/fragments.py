@@ -12,8 +12,9 @@ from io import BytesIO
 
 import google_crc32c
 
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
+from quorate.protocol.columns import Body, before_payloads
 from quorate.protocol.errors import CorruptBatch
-from quorate.protocol.fields import FIRST, SECOND
 from quorate.protocol.framing import (
     CHECKED_FROM,
     BatchHeader,
@@ -60,28 +61,25 @@ class LargeBatch:
         )  # fmt: skip
         return _of_parts(checked_head(unchecked, body), *body)
 
-    def message(self) -> tuple[bytes, bytes]:
-        """Return payload and encoded attributes. The call takes long; it is not for event loops.
+    def message(self) -> tuple[bytes, Attributes]:
+        """Return payload and attributes. The call takes long; it is not for event loops.
 
         Raises CorruptBatch.
         """
-        at = self.header.body_at
-        attributes = b""
-        if self._cut(at, at + 1) == SECOND.tag:
-            begin, end = self._value_at(at)
-            attributes, at = self._cut(begin, end), end
-        if self._cut(at, at + 1) != FIRST.tag:
-            raise CorruptBatch("in memory", "its body is not a message")
-        begin, end = self._value_at(at)
-        if end != self.size:
-            raise CorruptBatch("in memory", f"its message ends at {end}, not at {self.size}")
+        body = self.columns()
+        own = body.read_attributes()
+        begin = body.payloads.at
         last = self.parts[-1]
-        return last if len(last) == end - begin else self._cut(begin, end), attributes
+        payload = last if len(last) == self.size - begin else self._cut(begin, self.size)
+        return payload, own[0] if own else NO_ATTRIBUTES
 
-    def _value_at(self, at: int) -> tuple[int, int]:
-        """Return where the value of the field at this offset begins and ends."""
-        begin, length = _value_of(self._cut(at, at + 6))
-        return at + begin, at + begin + length
+    def columns(self) -> Body:
+        """Return the columns before the payload; the payload may be missing in their data.
+
+        Raises CorruptBatch.
+        """
+        payload = self.parts[-1] if len(self.parts) > 2 else b""
+        return Body(self._cut(0, self.size - len(payload)), self.header.body_at, 1, self.size)
 
     def _cut(self, begin: int, end: int) -> bytes:
         # BytesIO grows without a copy, and a step of it copies no more than a fragment.
@@ -141,14 +139,10 @@ def encode_large(
     first: int,
     payload: bytes,
     timestamp_ns: int,
-    attributes: bytes = b"",
+    attributes: Attributes = NO_ATTRIBUTES,
 ) -> LargeBatch:
-    """Return the batch of one message that is too large for a frame. The payload is not copied.
-
-    attributes: the encoded attributes of the message, or empty.
-    """
-    before = SECOND.prefix(len(attributes)) + attributes if attributes else b""
-    before += FIRST.prefix(len(payload))
+    """Return the batch of one message that is too large for a frame. The payload is not copied."""
+    before = b"".join(before_payloads([len(payload)], [attributes]))
     body_bytes = len(before) + len(payload)
     head = unchecked_head(source, epoch, first, 1, timestamp_ns, b"", body_bytes)
     return _of_parts(checked_head(head, (before, payload)), before, payload)
@@ -160,12 +154,10 @@ def encode_alone(
     first: int,
     payload: bytes,
     timestamp_ns: int,
-    attributes: bytes = b"",
+    attributes: Attributes = NO_ATTRIBUTES,
 ) -> Batch:
-    """Return the batch of one message above the usual size: large, if it is too large for a frame.
-
-    attributes: as for `encode_large`.
-    """
+    """Return the batch of one message above the usual size: large, if it is too large for a
+    frame."""
     batch = encode_large(source, epoch, first, payload, timestamp_ns, attributes)
     return batch if batch.size > WHOLE_BATCH_BYTES_MAX else batch.joined()
 
@@ -263,7 +255,7 @@ class Assembly(FragmentReading):
         super().take(at, size, data)
         if not at:
             body_at = self.header.body_at
-            payload_at = _payload_at(data, body_at)
+            payload_at = _payload_at(data, body_at, size)
             self._head, self._before = data[:body_at], data[body_at:payload_at]
             data = data[payload_at:]
         self._body.write(data)
@@ -275,31 +267,12 @@ class Assembly(FragmentReading):
         return LargeBatch(self.header, (self._head, *before, self._body.getvalue()), self.size)
 
 
-def _payload_at(fragment: bytes, body_at: int) -> int:
+def _payload_at(fragment: bytes, body_at: int, size: int) -> int:
     """Return where the payload begins; body_at: not in this fragment, which is the first."""
-    at = body_at
     try:
-        if fragment[at : at + 1] == SECOND.tag:
-            begin, length = _value_of(fragment[at : at + 6])
-            at += begin + length
-        if fragment[at : at + 1] == FIRST.tag:
-            return at + _value_of(fragment[at : at + 6])[0]
+        return Body(fragment, body_at, 1, size).payloads.at
     except CorruptBatch:
-        pass  # the reader of the message says so
-    return body_at
-
-
-def _value_of(field: bytes) -> tuple[int, int]:
-    """Return where in a field its value begins, and the bytes of the value.
-
-    field: its first bytes, at least the tag and the length. Raises CorruptBatch.
-    """
-    length = 0
-    for place, byte in enumerate(field[1:6]):
-        length |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return 2 + place, length
-    raise CorruptBatch("in memory", "the length of its message is not a number")
+        return body_at  # the reader of the message says so
 
 
 def fragments_of(batch: LargeBatch) -> Iterator[tuple[int, bytes]]:

@@ -47,6 +47,9 @@ RESPONSE_BYTES_TARGET = 256 * 1024
 RESPONSE_ANSWERS_MAX = 64
 """Answers that share a response, so that tiny ones do not make the client's step long."""
 
+ATTRIBUTE_BYTES_MORE = 16
+"""Bytes that a key, or a property, counts beside its name and value: columns take no more."""
+
 TOPIC_BYTES_MAX = 255
 PROPERTY_NAME_BYTES_MAX = 255
 MARKER_BYTES_MAX = 1024
@@ -74,9 +77,9 @@ NOTHING = -1
 """Stands for "the highest sequence number that …" while there is none."""
 
 # A batch that is one byte short of its target may still take one message of the usual size.
-# Framing adds up to four bytes before each payload, and as many before each message's attributes.
+# A batch adds the length of each payload, of up to four bytes, and its head.
 assert (
-    BATCH_BYTES_TARGET + MESSAGE_BYTES_USUAL + 8 * BATCH_MESSAGES_MAX + 2048
+    BATCH_BYTES_TARGET + MESSAGE_BYTES_USUAL + 4 * BATCH_MESSAGES_MAX + 2048
     < WHOLE_BATCH_BYTES_MAX
     < FRAME_BYTES_MAX - FRAGMENT_BYTES
 )

@@ -152,14 +152,6 @@ class ReceiverPacing(_message.Message):
     bytes: int
     def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
-class Messages(_message.Message):
-    __slots__ = ("payload", "attributes")
-    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
-    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
-    payload: _containers.RepeatedScalarFieldContainer[bytes]
-    attributes: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, payload: _Optional[_Iterable[bytes]] = ..., attributes: _Optional[_Iterable[bytes]] = ...) -> None: ...
-
 class Attributes(_message.Message):
     __slots__ = ("key", "properties")
     class PropertiesEntry(_message.Message):

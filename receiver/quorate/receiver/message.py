@@ -5,15 +5,19 @@ No I/O. The hot path makes one object for each message; the batch keeps what its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
+from typing import TypeVar
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, decode_attributes
+from quorate.protocol.attributes import Attributes
+from quorate.protocol.columns import Body
 from quorate.protocol.fragments import LargeBatch
-from quorate.protocol.framing import cut, read_header, read_messages
+from quorate.protocol.framing import body_of, cut, read_header
 from quorate.protocol.identity import SourceName
 from quorate.receiver.protocol.consumed import Consumption
 from quorate.receiver.protocol.stream import BatchPart
+
+Value = TypeVar("Value")
 
 
 class MessageHandle:
@@ -48,8 +52,8 @@ class DeliveredBatch:
     """Consecutive messages of one source in one epoch."""
 
     __slots__ = (
-        "_attributes", "_payloads", "_piece", "_redeliver", "attempt", "first", "last", "progress",
-        "size", "taken",
+        "_body", "_keys", "_payloads", "_piece", "_properties", "_redeliver", "attempt", "first",
+        "last", "progress", "size", "taken",
     )  # fmt: skip
 
     first: int
@@ -81,8 +85,10 @@ class DeliveredBatch:
         self.attempt = attempt
         self._redeliver = redeliver
         self._piece = piece
+        self._body: Body | None = None
         self._payloads: list[bytes] | None = None
-        self._attributes: list[bytes] | None = None
+        self._keys: list[bytes | None] | None = None
+        self._properties: list[Mapping[str, bytes]] | None = None
 
     @property
     def source(self) -> SourceName:
@@ -119,29 +125,47 @@ class DeliveredBatch:
     def payloads(self) -> list[bytes]:
         """The contents of its messages, in order."""
         payloads = self._payloads
-        return self._read()[0] if payloads is None else payloads
-
-    def _read(self) -> tuple[list[bytes], list[bytes] | None]:
-        header, frame = self._piece.header, self._piece.frame
-        attributes: list[bytes] | None
-        if isinstance(frame, LargeBatch):
-            payload, own = frame.message()
-            payloads, attributes = [payload], [own] if own else None
-        else:
-            payloads, attributes = read_messages(frame, header)
-        if self.first > header.first or self.last < header.last:
-            part = slice(self.first - header.first, self.last - header.first + 1)
-            payloads = payloads[part]
-            attributes = attributes and attributes[part]
-        # The order of these two matters: another thread may read as soon as the payloads are set.
-        self._attributes = attributes
-        self._payloads = payloads
-        return payloads, attributes
+        if payloads is None:
+            frame = self._piece.frame
+            if isinstance(frame, LargeBatch):
+                payloads = [frame.message()[0]]
+            else:
+                payloads = self._own(self._columns().read_payloads())
+            self._payloads = payloads
+        return payloads
 
     def attributes_of(self, sequence: int) -> Attributes:
-        """Return key and properties of one of its messages. Each call decodes them."""
-        attributes = self._attributes if self._payloads is not None else self._read()[1]
-        return decode_attributes(attributes[sequence - self.first] if attributes else NO_ATTRIBUTES)
+        """Return key and properties of one of its messages."""
+        return Attributes(self._key_of(sequence), self._properties_of(sequence))
+
+    def _key_of(self, sequence: int) -> bytes | None:
+        keys = self._keys
+        if keys is None:
+            keys = self._keys = self._own(self._columns().read_keys())
+        return keys[sequence - self.first]
+
+    def _properties_of(self, sequence: int) -> Mapping[str, bytes]:
+        properties = self._properties
+        if properties is None:
+            properties = self._properties = self._own(self._columns().read_properties())
+        return dict(properties[sequence - self.first])  # an application may change it
+
+    def _columns(self) -> Body:
+        """Return the columns of the batch, which may have more messages than this part."""
+        body = self._body
+        if body is None:
+            frame = self._piece.frame
+            if isinstance(frame, LargeBatch):
+                body = frame.columns()
+            else:
+                body = body_of(frame, self._piece.header)
+            self._body = body
+        return body
+
+    def _own(self, values: Sequence[Value]) -> list[Value]:
+        """Return the values of this part."""
+        first = self._piece.header.first
+        return list(values[self.first - first : self.last - first + 1])
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -195,13 +219,13 @@ class Message:
 
     @property
     def key(self) -> bytes | None:
-        """The key: what the message is about; None: it has no key. Each access decodes it."""
-        return self.batch.attributes_of(self.sequence).key
+        """The key: what the message is about; None: it has no key."""
+        return self.batch._key_of(self.sequence)
 
     @property
     def properties(self) -> Mapping[str, bytes]:
-        """The properties, values by name; often none. Each access decodes them."""
-        return self.batch.attributes_of(self.sequence).properties
+        """The properties, values by name; often none."""
+        return self.batch._properties_of(self.sequence)
 
     @property
     def source(self) -> SourceName:

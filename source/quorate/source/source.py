@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from types import TracebackType
 from typing import Self
 
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.choices import options_of
 from quorate.protocol.errors import Closed, InvalidArgument, QuorateError, UsedBeforeFork
 from quorate.protocol.identity import SourceName, check_reg_id, check_session_id, check_topic
@@ -189,7 +190,7 @@ class Source:
             payload = as_bytes(payload)
         size = len(payload)
         if size > window.usual_bytes_max:
-            return await self._send_large(payload, b"", timeout, wait_quorum)
+            return await self._send_large(payload, NO_ATTRIBUTES, timeout, wait_quorum)
         sequence, sent_bytes = window.next_sequence, window.sent_bytes
         while sequence >= window.pause_at or sent_bytes >= window.pause_at_bytes:
             await self._packer.make_room(timeout, wait_quorum)
@@ -209,7 +210,7 @@ class Source:
     ) -> int:
         window = self._window
         payload, attributes = checked_one(payload, key, properties, window.limit)
-        if len(payload) + len(attributes) > window.usual_bytes_max:
+        if len(payload) + attributes.size > window.usual_bytes_max:
             return await self._send_large(payload, attributes, timeout, wait_quorum)
         while window.next_sequence >= window.pause_at or window.sent_bytes >= window.pause_at_bytes:
             await self._packer.make_room(timeout, wait_quorum)
@@ -218,10 +219,10 @@ class Source:
         return sequence
 
     async def _send_large(
-        self, payload: bytes, attributes: bytes, timeout: float | None, wait_quorum: bool
+        self, payload: bytes, attributes: Attributes, timeout: float | None, wait_quorum: bool
     ) -> int:
-        self._window.limit.check(len(payload) + len(attributes))
-        ready = Ready([payload], [attributes] if attributes else [])
+        self._window.limit.check(len(payload) + attributes.size)
+        ready = Ready([payload], [attributes] if any(attributes) else [])
         return (await send_ready(self, ready, timeout, wait_quorum)).start
 
     async def send_many(
@@ -461,7 +462,7 @@ class _KeptSource(Source):
             payload = as_bytes(payload)
         size = len(payload)
         if size > window.usual_bytes_max:
-            return await self._send_large(payload, b"", timeout, wait_quorum)
+            return await self._send_large(payload, NO_ATTRIBUTES, timeout, wait_quorum)
         sequence, sent_bytes = window.next_sequence, window.sent_bytes
         while sequence >= window.pause_at or sent_bytes >= window.pause_at_bytes:
             await self._packer.make_room(timeout, wait_quorum)

@@ -15,7 +15,7 @@ from quorate.pipeline.stores.client import (
     Stores,
 )
 from quorate.protocol.answers import Piece
-from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.attributes import checked_attributes
 from quorate.protocol.errors import MissingMessages, QuorateError
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
@@ -48,7 +48,7 @@ def batch(
 ) -> bytes:
     payloads = [f"{salt}message {n}".encode() for n in range(first, last + 1)]
     encoded = [
-        encode_attributes(b"key %d" % n if n % 3 else None, {"b": b"\0", "a": b"%d" % n})
+        checked_attributes(b"key %d" % n if n % 3 else None, {"b": b"\0", "a": b"%d" % n})
         for n in range(first, last + 1)
     ]
     return encode_batch(

@@ -18,6 +18,7 @@ from quorate.pipeline.audit.contents import (
 )
 from quorate.pipeline.audit.facts import Copy, Kind, SourceFacts
 from quorate.pipeline.audit.holdings import segments, stretches
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet
@@ -90,7 +91,7 @@ def test_the_same_batches_need_not_be_looked_into() -> None:
 
 
 def test_other_content_is_told_with_who_agrees() -> None:
-    one, two, three = (content_hash(each, b"") for each in (b"1", b"2", b"3"))
+    one, two, three = (content_hash(each, NO_ATTRIBUTES) for each in (b"1", b"2", b"3"))
     contents = {
         "a": {0: one, 1: one, 2: one, 3: one},
         "b": {0: one, 1: one, 2: one, 3: two},
@@ -103,10 +104,10 @@ def test_other_content_is_told_with_who_agrees() -> None:
 
 
 def test_what_a_store_lacks_is_no_other_content() -> None:
-    one = content_hash(b"1", b"")
+    one = content_hash(b"1", NO_ATTRIBUTES)
     assert divergent({"a": {0: one}, "b": {}}) == []
 
 
 def test_a_key_makes_another_message() -> None:
-    assert content_hash(b"ab", b"") != content_hash(b"a", b"b")
-    assert content_hash(b"a", b"b") == content_hash(b"a", b"b")
+    assert content_hash(b"ab", NO_ATTRIBUTES) != content_hash(b"a", Attributes(b"b"))
+    assert content_hash(b"a", Attributes(b"b")) == content_hash(b"a", Attributes(b"b"))

@@ -22,7 +22,6 @@ from quorate.pipeline.jobs.replay_sinks import (
 from quorate.pipeline.stores.client import Stores
 from quorate.pipeline.write.resuming import session_id
 from quorate.pipeline.write.writing import LoopThread
-from quorate.protocol.attributes import decode_attributes
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.framing import read_contents
 from quorate.protocol.identity import SourceName
@@ -56,7 +55,7 @@ def test_messages_are_stable_at_the_end_with_their_attributes(group: Group) -> N
     [piece] = stores.fetch(name, stores.sources().sources[name].lineage, 0, 1)
     contents = read_contents(piece.frame, piece.header, 0, 1)
     assert [payload for payload, _ in contents] == [b"1", b"2"]
-    first, second = (decode_attributes(attributes) for _, attributes in contents)
+    first, second = (attributes for _, attributes in contents)
     assert first.key == b"key"
     assert first.properties == {
         "n": b"v",

@@ -100,8 +100,8 @@ def test_a_topic_and_a_source_that_appear_are_read_from_their_beginning(group: G
 
 
 def test_limits_share_what_there_is(group: Group) -> None:
-    group.publish("limits-a", [b"x" * 98] * 900)
-    group.publish("limits-b", [b"x" * 98] * 100)
+    group.publish("limits-a", [b"x" * 100] * 900)
+    group.publish("limits-b", [b"x" * 100] * 100)
     reader = stream(group, topicsPattern="limits-.*", maxMessagesPerTrigger="100")
     start = reader.initialOffset()
     limit = reader.getDefaultReadLimit()

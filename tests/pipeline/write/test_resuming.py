@@ -26,9 +26,11 @@ from quorate.pipeline.write.resuming import (
     session_id,
     strays,
 )
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, encode_attributes
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import (
+    ATTRIBUTE_BYTES_MORE,
     BATCH_BYTES_TARGET,
     BATCH_MESSAGES_MAX,
     MARKER_BYTES_MAX,
@@ -287,11 +289,11 @@ def test_small_rows_are_cut_by_number() -> None:
 
 
 def test_attributes_count_and_stay_with_their_rows() -> None:
-    half = b"k" * (BATCH_BYTES_TARGET // 2)
+    half = Attributes(b"k" * (BATCH_BYTES_TARGET // 2 - ATTRIBUTE_BYTES_MORE))
     cut = chunks_of([Rows([b"0"]), Rows([b"1", b"2"], [half, half]), Rows([b"3"])])
     assert [(chunk.payloads, chunk.attributes) for chunk in cut] == [
-        ([b"0", b"1"], [b"", half]),
-        ([b"2", b"3"], [half, b""]),
+        ([b"0", b"1"], [NO_ATTRIBUTES, half]),
+        ([b"2", b"3"], [half, NO_ATTRIBUTES]),
     ]
 
 
@@ -306,12 +308,25 @@ def test_what_waits_is_known_and_can_be_had() -> None:
 
 # -- digests -----------------------------------------------------------------------------------
 
-Row = tuple[bytes, bytes]
-a_row = st.tuples(st.binary(max_size=3), st.binary(max_size=3))
+Row = tuple[bytes, Attributes]
+some_attributes = st.builds(
+    Attributes,
+    st.none() | st.binary(max_size=3),
+    st.dictionaries(st.sampled_from("ab"), st.binary(max_size=3), max_size=2),
+)
+a_row = st.tuples(st.binary(max_size=3), some_attributes)
 
 
 def made(each: Sequence[Row]) -> Rows:
     return Rows([payload for payload, _ in each], [attributes for _, attributes in each])
+
+
+def keyed(*keys: bytes | None) -> list[Attributes]:
+    return list(map(Attributes, keys))
+
+
+def in_order(each: Sequence[Row]) -> list[tuple[bytes, bytes]]:
+    return sorted((payload, encode_attributes(own)) for payload, own in each)
 
 
 def digest(*parts: Rows) -> tuple[str, str]:
@@ -335,7 +350,7 @@ def test_a_digest_does_not_depend_on_how_rows_are_cut(each: list[Row], at: int) 
 def test_other_rows_have_another_digest(pair: tuple[list[Row], list[Row]]) -> None:
     one, other = pair
     assert (digest(made(one))[0] == digest(made(other))[0]) == (one == other)
-    assert (digest(made(one))[1] == digest(made(other))[1]) or sorted(one) != sorted(other)
+    assert (digest(made(one))[1] == digest(made(other))[1]) or in_order(one) != in_order(other)
 
 
 @pytest.mark.parametrize(
@@ -343,9 +358,9 @@ def test_other_rows_have_another_digest(pair: tuple[list[Row], list[Row]]) -> No
     [
         (rows(b"ab", b"c"), rows(b"a", b"bc")),
         (rows(b"", b"a"), rows(b"a", b"")),
-        (Rows([b"1", b"2"], [b"k", b""]), Rows([b"1", b"2"], [b"", b"k"])),
-        (Rows([b"1", b"2"], [b"kl", b"m"]), Rows([b"1", b"2"], [b"k", b"lm"])),
-        (rows(b"1"), Rows([b"1"], [b"k"])),
+        (Rows([b"1", b"2"], keyed(b"k", None)), Rows([b"1", b"2"], keyed(None, b"k"))),
+        (Rows([b"1", b"2"], keyed(b"kl", b"m")), Rows([b"1", b"2"], keyed(b"k", b"lm"))),
+        (rows(b"1"), Rows([b"1"], keyed(b"k"))),
     ],
 )
 def test_where_rows_end_makes_a_difference(one: Rows, other: Rows) -> None:
@@ -356,20 +371,20 @@ def test_the_unordered_digest_sees_content_and_no_order() -> None:
     there = digest(Rows(THOUSANDS))[1]
     assert digest(Rows(THOUSANDS[::-1]))[1] == there
     assert digest(Rows(changed_content(THOUSANDS)))[1] != there
-    assert digest(Rows(THOUSANDS, [b"k"] * len(THOUSANDS)))[1] != there
+    assert digest(Rows(THOUSANDS, keyed(b"k") * len(THOUSANDS)))[1] != there
 
 
 def test_rows_without_attributes_are_the_same_whether_there_are_columns_or_not() -> None:
-    assert digest(rows(b"1", b"2")) == digest(Rows([b"1", b"2"], [b"", b""]))
+    assert digest(rows(b"1", b"2")) == digest(Rows([b"1", b"2"], keyed(None, None)))
 
 
 def test_digests_stay_as_they_are() -> None:
     # Stored in markers: a change of what is computed would refuse every write under way.
     assert digest(rows(b"one", b"two")) == ("cb304a90b4800dd98e950cb4db08384e", "000000007d6d668c")
-    attributed = Rows([b"one"], [b"attributes"])
+    attributed = Rows([b"one"], [Attributes(b"key", {"name": b"value"})])
     assert digest(attributed) == (
-        "78ec7e12cfb153f96b7c99ead8745b27",
-        "000000000c90eae7",
+        "d457e08b4d0c7722990443aca412dfd7",
+        "0000000081241ffc",
     )
 
 

@@ -13,7 +13,7 @@ from quorate.pipeline.write.rows import (
     check_columns,
     rows_by_topic,
 )
-from quorate.protocol.attributes import decode_attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, checked_attributes
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.limits import MESSAGE_BYTES_USUAL
 
@@ -25,8 +25,9 @@ def taken(batch: pa.RecordBatch, topic: str = "") -> list[tuple[str, list[Any]]]
 
 
 def _each(rows: Rows) -> Iterator[tuple[bytes, bytes | None, Mapping[str, bytes]]]:
-    for payload, encoded in zip(rows.payloads, rows.attributes or [b""] * len(rows), strict=True):
-        yield payload, *decode_attributes(encoded)
+    attributes = rows.attributes or [NO_ATTRIBUTES] * len(rows)
+    for payload, own in zip(rows.payloads, attributes, strict=True):
+        yield payload, *own
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,8 @@ def test_values_that_can_not_be_written_are_named(columns: dict[str, Any], said:
 
 @pytest.mark.parametrize("over", [0, 1])
 def test_a_message_that_is_too_large_is_named(over: int) -> None:
-    batch = pa.record_batch({"payload": [b"x" * (MESSAGE_BYTES_USUAL - 3 + over)], "key": [b"k"]})
+    room = MESSAGE_BYTES_USUAL - checked_attributes(b"k").size
+    batch = pa.record_batch({"payload": [b"x" * (room + over)], "key": [b"k"]})
     if over:
         with pytest.raises(MessageTooLarge):
             taken(batch, "t")

@@ -25,7 +25,7 @@ from quorate.pipeline.write.writing import (
     Written,
     write_partition,
 )
-from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, checked_attributes
 from quorate.protocol.errors import NoQuorum, NotRegistered, NotYetStable
 from quorate.protocol.identity import SourceName
 from quorate.source import Source
@@ -91,10 +91,10 @@ async def test_topics_have_sources_of_their_own(stores: RealStores) -> None:
 
 
 async def test_keys_and_properties_are_written(stores: RealStores) -> None:
-    attributes = [encode_attributes(b"k", {"n": b"v"}), b""]
+    attributes = [checked_attributes(b"k", {"n": b"v"}), NO_ATTRIBUTES]
     await write(stores, iter([[("orders", Rows([b"1", b"2"], attributes))]]))
     contents = await stores.contents("a", SourceName("orders", session_id("a-write", 2)))
-    assert contents == {0: (b"1", attributes[0]), 1: (b"2", b"")}
+    assert contents == {0: (b"1", attributes[0]), 1: (b"2", NO_ATTRIBUTES)}
 
 
 async def test_a_task_without_rows_opens_nothing(stores: RealStores) -> None:

@@ -11,6 +11,7 @@ from tests.protocol.broken_answers import BREACHES, Breach, answers_of, name_of
 from tests.whole import whole
 
 from quorate.protocol.answers import AnswerPacking, AnswerReading, Piece
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.errors import CorruptBatch, QuorateError
 from quorate.protocol.framing import check_batch, encode_batch, read_contents, read_payloads
 from quorate.protocol.identity import SourceName, StoreAddress
@@ -53,12 +54,11 @@ def test_of_a_batch_only_what_is_valid_and_wanted_is_kept(part: tuple[int, int])
 
 
 def test_a_part_keeps_its_attributes() -> None:
-    batch = encode_batch(
-        NAME, 3, 10, [b"10", b"11", b"12"], 99, attributes=[b"ten", b"", b"twelve"]
-    )
+    attributes = [Attributes(b"ten"), NO_ATTRIBUTES, Attributes(b"twelve")]
+    batch = encode_batch(NAME, 3, 10, [b"10", b"11", b"12"], 99, attributes=attributes)
     item = clipped(piece(batch, 11, 12), LINEAGE, "a")
     contents = read_contents(whole(item.batch), check_batch(whole(item.batch)), 11, 12)
-    assert contents == [(b"11", b""), (b"12", b"twelve")]
+    assert contents == [(b"11", NO_ATTRIBUTES), (b"12", Attributes(b"twelve"))]
 
 
 def test_what_a_later_epoch_voided_is_not_kept() -> None:

@@ -1,3 +1,4 @@
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX
 from quorate.source.options import FlightBehaviour, SourceOptions
 from quorate.source.protocol.flight_window import Window
@@ -114,12 +115,14 @@ def test_a_restart_keeps_what_has_gathered() -> None:
 def test_attributes_stay_with_their_messages() -> None:
     window = opened(SourceOptions())
     send(window, b"0")
-    window.add([b"1", b"2"], [b"one", b""], 8)
+    one, four = Attributes(b"one"), Attributes(b"four")
+    window.add([b"1", b"2"], [one, NO_ATTRIBUTES], 2 + one.size)
     send(window, b"3")
-    window.add([b"4"], [b"four"], 5)
+    window.add([b"4"], [four], 1 + four.size)
     send(window, b"5")
-    assert window.sent_bytes == 16
-    expected = (0, [b"0", b"1", b"2", b"3", b"4", b"5"], [b"", b"one", b"", b"", b"four", b""])
+    assert window.sent_bytes == 6 + one.size + four.size
+    none = NO_ATTRIBUTES
+    expected = (0, [b"0", b"1", b"2", b"3", b"4", b"5"], [none, one, none, none, four, none])
     assert window.take() == expected
     send(window, b"6")
     assert window.take() == (6, [b"6"], [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, checked_attributes
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.limits import BATCH_BYTES_TARGET, MESSAGE_BYTES_USUAL
 from quorate.source.protocol.outgoing import (
@@ -33,9 +33,10 @@ def test_messages_with_and_without_attributes() -> None:
         LIMIT,
     )
     assert ready.payloads == [b"0", b"1", b"2", b"3"]
-    expected = [b"", encode_attributes(b"key"), b"", encode_attributes(None, {"a": b"b"})]
+    key, properties = checked_attributes(b"key"), checked_attributes(None, {"a": b"b"})
+    expected = [NO_ATTRIBUTES, key, NO_ATTRIBUTES, properties]
     assert ready.attributes == expected
-    assert ready.size == 4 + len(b"".join(expected))
+    assert ready.size == 4 + key.size + properties.size
     assert ready.part(1, 3) == Ready([b"1", b"2"], expected[1:3])
 
 
@@ -44,7 +45,7 @@ def test_messages_that_have_none_after_all_are_plain() -> None:
 
 
 def test_key_and_properties_count() -> None:
-    taken = len(encode_attributes(b"key", {"name": b"value"}))
+    taken = checked_attributes(b"key", {"name": b"value"}).size
     assert checked_one(b"x" * 10, b"key", {"name": b"value"}, Limit(10 + taken))
     with pytest.raises(MessageTooLarge, match=f"{10 + taken} bytes with its key and properties"):
         checked_one(b"x" * 10, b"key", {"name": b"value"}, Limit(9 + taken))

@@ -1,5 +1,6 @@
 from tests.whole import whole
 
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.fragments import header_of
 from quorate.protocol.framing import encode_batch, read_contents, read_payloads
 from quorate.protocol.identity import SourceName
@@ -66,14 +67,15 @@ def test_what_no_store_kept_is_sent_again_in_the_new_epoch() -> None:
 
 
 def test_what_is_sent_again_in_part_keeps_its_attributes() -> None:
-    own = encode_batch(NAME, 1, 4, [b"4", b"5"], 5, attributes=[b"", b"five"])
+    own = encode_batch(NAME, 1, 4, [b"4", b"5"], 5, attributes=[NO_ATTRIBUTES, Attributes(b"five")])
     ((_, _, again),) = sent_again(7, 4, [own])
-    assert read_contents(whole(again), header_of(again), 5, 5) == [(b"5", b"five")]
+    assert read_contents(whole(again), header_of(again), 5, 5) == [(b"5", Attributes(b"five"))]
 
 
 def test_other_attributes_are_a_conflict() -> None:
-    def keyed(attributes: bytes) -> bytes:
-        return encode_batch(NAME, 1, 4, [b"4", b"5"], 5, attributes=[b"", attributes])
+    def keyed(key: bytes) -> bytes:
+        attributes = [NO_ATTRIBUTES, Attributes(key)]
+        return encode_batch(NAME, 1, 4, [b"4", b"5"], 5, attributes=attributes)
 
     kept = [Kept(4, 5, keyed(b"five"), "a")]
     assert conflict(NAME, kept, [keyed(b"five")]) is None

@@ -167,7 +167,7 @@ async def test_the_store_with_the_older_lineage_gives_up_its_side(group: Group) 
         assert (await a.status()).sources[0].set_aside == 10
 
 
-@pytest.mark.expects_log(f"{LOGGED}|Fenced")
+@pytest.mark.expects_log(f"{LOGGED}|Fenced|was not used")
 async def test_the_stores_with_the_newer_lineage_give_up_their_side(group: Group) -> None:
     await parted(group)
     async with group.client("a") as a, group.client("b") as b, group.client("c") as c:

@@ -28,6 +28,7 @@ from quorate.protocol.exit_codes import FAILED
 from quorate.protocol.identity import SourceName
 
 if TYPE_CHECKING:
+    from quorate.protocol.attributes import Attributes
     from quorate.store.offline import OfflineStore
     from quorate.store.storage.reader import SetAside
 
@@ -104,14 +105,12 @@ class AsideMessage:
     epoch: int
     timestamp_ns: int
     payload: bytes
-    attributes: bytes
+    attributes: Attributes
 
     def as_object(self) -> dict[str, Any]:
         """Return all fields, for programs."""
-        from quorate.protocol.attributes import decode_attributes
-
         row = origin(self.source, self.sequence, self.epoch, self.timestamp_ns)
-        return row | content(decode_attributes(self.attributes), self.payload)
+        return row | content(self.attributes, self.payload)
 
 
 def _messages(source: SourceName, found: SetAside) -> list[AsideMessage]:

@@ -176,7 +176,7 @@ def _options(
 
 
 def _attributes(key: str | None, properties: Sequence[str]) -> Attributes:
-    from quorate.protocol.attributes import Attributes, encode_attributes
+    from quorate.protocol.attributes import checked_attributes
 
     named: dict[str, bytes] = {}
     for given in properties:
@@ -186,10 +186,8 @@ def _attributes(key: str | None, properties: Sequence[str]) -> Attributes:
         if name in named:
             raise InvalidArgument("--property", f"{name} is given twice")
         named[name] = os.fsencode(value)
-    attributes = Attributes(None if key is None else os.fsencode(key), named)
     # Checked before anything is opened.
-    encode_attributes(*attributes)
-    return attributes
+    return checked_attributes(None if key is None else os.fsencode(key), named)
 
 
 def _open(file: str, stack: ExitStack) -> int:

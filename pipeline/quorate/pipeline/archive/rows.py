@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +19,7 @@ from quorate.pipeline.stores.decoding import (
     record_batches,
 )
 from quorate.protocol.answers import Piece
-from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import cut, encode_batch, read_header
 from quorate.protocol.identity import SourceName
@@ -96,7 +95,7 @@ class _Open:
     timestamp_ns: int
     checksum: int
     payloads: list[bytes] = field(default_factory=list)
-    attributes: list[bytes] = field(default_factory=list)
+    attributes: list[Attributes] = field(default_factory=list)
     marker: bytes = b""
 
 
@@ -139,16 +138,12 @@ def _add(batch: _Open, rows: pa.RecordBatch) -> None:
     batch.marker = rows.column("marker")[-1].as_py() or b""
     keys, properties = rows.column("key"), rows.column("properties")
     if keys.null_count == len(keys) and properties.null_count == len(properties):
-        batch.attributes += [b""] * len(rows)
+        batch.attributes += [NO_ATTRIBUTES] * len(rows)
         return
     batch.attributes += [
-        encode_attributes(key, _as_mapping(named))
+        Attributes(key, dict(named or ()))
         for key, named in zip(keys.to_pylist(), properties.to_pylist(), strict=True)
     ]
-
-
-def _as_mapping(named: Any) -> dict[str, bytes] | None:
-    return dict(named) if named else None
 
 
 def _frame(batch: _Open, source: SourceName, where: str) -> bytes:

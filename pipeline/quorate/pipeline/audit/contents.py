@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from quorate.pipeline.audit.facts import Finding, Kind
+from quorate.protocol.attributes import Attributes, encode_attributes
 from quorate.protocol.ranges import Range, RangeSet
 
 
@@ -35,11 +36,11 @@ class Block:
     digest: int
 
 
-def content_hash(payload: bytes, attributes: bytes) -> bytes:
+def content_hash(payload: bytes, attributes: Attributes) -> bytes:
     """Return the hash by which contents of messages are compared."""
     hasher = hashlib.blake2b(len(payload).to_bytes(8, "little"), digest_size=16)
     hasher.update(payload)
-    hasher.update(attributes)
+    hasher.update(encode_attributes(attributes))
     return hasher.digest()
 
 

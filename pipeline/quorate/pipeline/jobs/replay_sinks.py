@@ -18,7 +18,7 @@ from quorate.pipeline.jobs.replay import (
 )
 from quorate.pipeline.write.resuming import session_id
 from quorate.pipeline.write.writing import LoopThread, commit_patiently
-from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.attributes import Attributes, checked_attributes
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.identity import SourceName, check_topic
 from quorate.protocol.layout import Layout
@@ -169,8 +169,8 @@ class _Target:
     def __init__(self, source: Source, name: str, position: Position | None) -> None:
         self.source = source
         self._position = position
-        self._waiting: list[tuple[Replayed, bytes]] = []
-        """The waiting messages, each with its encoded attributes."""
+        self._waiting: list[tuple[Replayed, Attributes]] = []
+        """The waiting messages, each with its attributes."""
         self._bytes = 0
         self._name = name
 
@@ -184,17 +184,17 @@ class _Target:
         """A message waits to be committed."""
         return bool(self._waiting)
 
-    def fits(self, payload: bytes, attributes: bytes) -> bool:
+    def fits(self, payload: bytes, attributes: Attributes) -> bool:
         """Return whether the batch has room for a message. Raises MessageTooLarge."""
-        size = len(payload) + len(attributes)
+        size = len(payload) + attributes.size
         if size > MESSAGE_BYTES_USUAL:
             raise MessageTooLarge(size, MESSAGE_BYTES_USUAL)
         return not self._waiting or (
             len(self._waiting) < BATCH_MESSAGES_MAX and self._bytes + size <= BATCH_BYTES_TARGET
         )
 
-    def add(self, message: Replayed, attributes: bytes) -> None:
-        self._bytes += len(message.payload) + len(attributes)
+    def add(self, message: Replayed, attributes: Attributes) -> None:
+        self._bytes += len(message.payload) + attributes.size
         self._waiting.append((message, attributes))
 
     async def commit(self, timeout: float) -> None:
@@ -245,9 +245,9 @@ def _decoded(name: str, source: SourceName, text: bytes) -> Position | None:
     return position
 
 
-def _attributes(message: Replayed) -> bytes:
+def _attributes(message: Replayed) -> Attributes:
     original = {
         TIME_PROPERTY: message.time.isoformat(timespec="microseconds").encode(),
         TOPIC_PROPERTY: message.topic.encode(),
     }
-    return encode_attributes(message.key, {**message.properties, **original})
+    return checked_attributes(message.key, {**message.properties, **original})

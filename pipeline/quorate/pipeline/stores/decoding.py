@@ -1,27 +1,19 @@
 """Turning batches of messages into Arrow's batches of rows.
 
-Every row that Spark reads pays for what is done here. Most streams have messages of one length;
-these become rows without a Python object for each. Nothing here fetches.
+Every row that Spark reads pays for what is done here. A batch has columns like Arrow's, so rows are
+made without a Python object for each. Nothing here fetches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from quorate.protocol.answers import Piece
-from quorate.protocol.attributes import Attributes, decode_attributes
-from quorate.protocol.fields import FIRST
-from quorate.protocol.framing import (
-    has_attributes,
-    plain,
-    read_header,
-    read_messages,
-    read_payloads,
-)
+from quorate.protocol.columns import Body, Column, Numbers, Values
+from quorate.protocol.framing import body_of, plain, read_header
 
 ROWS_MAX = 16_384
 """Most rows of a batch of rows, unless one batch of messages has more."""
@@ -109,101 +101,93 @@ def _sequences(group: list[Piece]) -> pa.Array:
     return _joined([pa.arange(piece.first, piece.last + 1) for piece in group])
 
 
-# Attributes.
+# Columns of messages.
 
 
-def _attributes(value: Callable[[Attributes], object], kind: pa.DataType) -> Builder:
+def _of_bodies(make: Callable[[Body], pa.Array]) -> Builder:
+    """Return the builder of a column that is made from the body of each batch."""
+
     def build(group: list[Piece]) -> pa.Array:
-        if not any(has_attributes(piece.frame, piece.header) for piece in group):
-            return pa.nulls(sum(map(_count, group)), kind)
         return _joined([part(piece) for piece in group])
 
     def part(piece: Piece) -> pa.Array:
-        _, attributes = read_messages(piece.frame, piece.header)
-        if attributes is None:
-            return pa.nulls(_count(piece), kind)
-        begin = piece.first - piece.header.first
-        wanted = attributes[begin : begin + _count(piece)]
-        return pa.array([value(decode_attributes(each)) for each in wanted], kind)
+        column = make(body_of(piece.frame, piece.header))
+        return column.slice(piece.first - piece.header.first, _count(piece))
 
     return build
 
 
-def _pairs(attributes: Attributes) -> list[tuple[str, bytes]] | None:
-    # pyarrow makes a map from pairs, not from a dict. protobuf has no order, so they are sorted.
-    return sorted(attributes.properties.items()) or None
+def _payloads(body: Body) -> pa.Array:
+    return _values(body.data, body.payloads)
 
 
-# Payloads.
+def _keys(body: Body) -> pa.Array:
+    if body.keys is None:
+        return pa.nulls(body.count, pa.binary())
+    values = _present(body.data, body.keys)
+    if body.keys.rows is None:
+        return values
+    rows = _numbers(body.data, body.keys.rows)
+    return values.take(pc.index_in(pa.arange(0, body.count), rows))
 
 
-def _payloads(group: list[Piece]) -> pa.Array:
-    bodies: list[memoryview] = []
-    strides = set()
-    for piece in group:
-        body = memoryview(piece.frame)[piece.header.body_at :]
-        stride = _stride(body, piece.header.last - piece.header.first + 1)
-        if stride == 0:
-            return _joined([_read_one_by_one(each) for each in group])
-        strides.add(stride)
-        begin = (piece.first - piece.header.first) * stride
-        bodies.append(body[begin : begin + _count(piece) * stride])
-    if len(strides) == 1:
-        return _cut(b"".join(bodies), strides.pop())
-    return _joined(
-        [
-            _cut(bytes(body), len(body) // _count(piece))
-            for body, piece in zip(bodies, group, strict=True)
-        ]
-    )
+def _properties(body: Body) -> pa.Array:
+    """Return a map for each message; null for those without properties. Names are in order."""
+    if not body.properties:
+        return pa.nulls(body.count, _MAP)
+    columns = body.properties.values()
+    every = pa.arange(0, body.count)
+    rows = [every if each.rows is None else _numbers(body.data, each.rows) for each in columns]
+    names = pa.array(list(body.properties), pa.string())
+    which = [pa.repeat(place, len(part)) for place, part in enumerate(rows)]
+    order = pc.sort_indices(pa.concat_arrays(rows))  # keeps the order of names in each row
+    items = pa.concat_arrays([_present(body.data, each) for each in columns]).take(order)
+    ends = _ends(pa.concat_arrays(rows), every)
+    begins = pc.if_else(pc.equal(ends[:-1], ends[1:]), None, ends[:-1])
+    offsets = pa.concat_arrays([begins, ends[-1:]])
+    return pa.MapArray.from_arrays(offsets, names.take(pa.concat_arrays(which).take(order)), items)
 
 
-def _stride(body: memoryview, count: int) -> int:
-    """Return the bytes of each message in a body, if all have one length and only a payload.
-
-    Returns 0 otherwise.
-    """
-    stride, rest = divmod(len(body), count)
-    if rest or stride < 2:
-        return 0
-    head = _head(stride)
-    # Each message begins where the one before it ends. So equal heads at each stride prove it.
-    if head and all(bytes(body[at::stride]) == byte * count for at, byte in enumerate(head)):
-        return stride
-    return 0
+def _ends(rows: pa.Array, every: pa.Array) -> pa.Array:
+    """Return 0, and the number of entries of `rows` up to each row."""
+    counted = pc.value_counts(rows)
+    counts = counted.field("counts").take(pc.index_in(every, counted.field("values")))
+    sums = pc.cumulative_sum(pc.fill_null(counts, 0)).cast(pa.int32())
+    return pa.concat_arrays([pa.array([0], pa.int32()), sums])
 
 
-@lru_cache(maxsize=256)
-def _head(stride: int) -> tuple[bytes, ...]:
-    """Return the bytes before the payload, its tag and length, in a message of `stride` bytes."""
-    for length_bytes in range(1, 5):
-        length = stride - 1 - length_bytes
-        if length >= 0 and len(prefix := FIRST.prefix(length)) == 1 + length_bytes:
-            return tuple(bytes((each,)) for each in prefix)
-    return ()
+def _present(data: bytes, column: Column) -> pa.Array:
+    """Return the value of each message that has one."""
+    values = _values(data, column.distinct)
+    return values if column.places is None else values.take(_numbers(data, column.places))
 
 
-def _cut(body: bytes, stride: int) -> pa.Array:
-    """Return the payloads of a body in which each message takes `stride` bytes."""
-    count, skipped = len(body) // stride, len(_head(stride))
-    length = stride - skipped
-    if length == 0:
-        return pa.repeat(pa.scalar(b""), count)
-    whole = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(stride), count, [None, pa.py_buffer(body)]
-    )
-    payloads = pc.binary_slice(whole, skipped)
-    offsets = pa.arange(0, (count + 1) * length, length).cast(pa.int32())
-    return pa.BinaryArray.from_buffers(
-        pa.binary(), count, [None, offsets.buffers()[1], payloads.buffers()[1]]
-    )
+def _values(data: bytes, values: Values) -> pa.Array:
+    """Return values where they are, without a copy."""
+    size = values.end - values.at
+    if values.lengths is None:
+        length = size // values.count
+        # arange has no step of 0.
+        offsets = pa.arange(0, size + 1, length) if length else pa.repeat(0, values.count + 1)
+    else:
+        sums = pc.cumulative_sum(_numbers(data, values.lengths))
+        offsets = pa.concat_arrays([pa.array([0], pa.int64()), sums])
+    buffers = [None, offsets.cast(pa.int32()).buffers()[1], _buffer(data, values.at, size)]
+    return pa.BinaryArray.from_buffers(pa.binary(), values.count, buffers)
 
 
-def _read_one_by_one(piece: Piece) -> pa.Array:
-    payloads = read_payloads(piece.frame, piece.header)
-    begin = piece.first - piece.header.first
-    return pa.array(payloads[begin : begin + _count(piece)], pa.binary())
+def _numbers(data: bytes, numbers: Numbers) -> pa.Array:
+    count, width = len(numbers.values), numbers.width
+    buffers = [None, _buffer(data, numbers.at, count * width)]
+    return pa.Array.from_buffers(_UNSIGNED[width], count, buffers).cast(pa.int64())
 
+
+def _buffer(data: bytes, at: int, size: int) -> pa.Buffer:
+    return pa.py_buffer(data).slice(at, size)
+
+
+_UNSIGNED = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32()}
+_MAP = pa.map_(pa.string(), pa.binary())
 
 _BUILDERS: dict[str, Builder] = {
     "topic": constant(lambda piece: piece.header.source.topic, pa.string()),
@@ -213,7 +197,7 @@ _BUILDERS: dict[str, Builder] = {
     "timestamp": constant(
         lambda piece: piece.header.timestamp_ns // 1000, pa.timestamp("us", tz="UTC")
     ),
-    "payload": _payloads,
-    "key": _attributes(lambda attributes: attributes.key, pa.binary()),
-    "properties": _attributes(_pairs, pa.map_(pa.string(), pa.binary())),
+    "payload": _of_bodies(_payloads),
+    "key": _of_bodies(_keys),
+    "properties": _of_bodies(_properties),
 }

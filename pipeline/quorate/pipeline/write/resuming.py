@@ -21,7 +21,7 @@ from typing import Any
 import google_crc32c
 
 from quorate.pipeline.errors import RowsDiffer, WriteNotOurs
-from quorate.protocol.attributes import NO_ATTRIBUTES
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, encode_attributes
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX
@@ -38,8 +38,8 @@ class Rows:
     """Consecutive rows of one topic."""
 
     payloads: list[bytes]
-    attributes: list[bytes] = field(default_factory=list)
-    """The encoded key and properties of each row; an empty list if no row has any."""
+    attributes: list[Attributes] = field(default_factory=list)
+    """Key and properties of each row; an empty list if no row has any."""
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -51,14 +51,14 @@ class Rows:
         attributes = self._filled() + more._filled() if self.attributes or more.attributes else []
         return Rows(self.payloads + more.payloads, attributes)
 
-    def _filled(self) -> list[bytes]:
+    def _filled(self) -> list[Attributes]:
         return self.attributes or [NO_ATTRIBUTES] * len(self)
 
     def sizes(self) -> Iterator[int]:
         """Return the bytes that each row adds to a batch."""
         if not self.attributes:
             return map(len, self.payloads)
-        return map(add, map(len, self.payloads), map(len, self.attributes))
+        return map(add, map(len, self.payloads), (own.size for own in self.attributes))
 
 
 NO_ROWS = Rows([])
@@ -182,8 +182,9 @@ class RowDigest:
         self._payloads.update(b"".join(rows.payloads))
         checksums = map(google_crc32c.value, rows.payloads)
         if rows.attributes:
-            self._add_attributes(rows.attributes)
-            checksums = map(google_crc32c.extend, checksums, rows.attributes)
+            encoded = list(map(encode_attributes, rows.attributes))
+            self._add_attributes(encoded)
+            checksums = map(google_crc32c.extend, checksums, encoded)
         self._sum = (self._sum + sum(checksums)) % _SUM_LIMIT
         self.rows += len(rows)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quorate.pipeline.write.resuming import Rows
-from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.attributes import Attributes, checked_attributes
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.identity import check_topic
 from quorate.protocol.limits import MESSAGE_BYTES_USUAL
@@ -106,17 +106,17 @@ def _rows(batch: pa.RecordBatch) -> Rows:
     return rows
 
 
-def _attributes(batch: pa.RecordBatch) -> list[bytes]:
-    """Return the encoded key and properties of each row; an empty list if no row has any."""
+def _attributes(batch: pa.RecordBatch) -> list[Attributes]:
+    """Return the key and properties of each row; an empty list if no row has any."""
     keys, properties = _values(batch, "key"), _values(batch, "properties")
     if keys is None and properties is None:
         return []
     nothing = [None] * batch.num_rows
-    encoded = [
-        encode_attributes(key, _named(entries))
+    found = [
+        checked_attributes(key, _named(entries))
         for key, entries in zip(keys or nothing, properties or nothing, strict=True)
     ]
-    return encoded if any(encoded) else []
+    return found if any(map(any, found)) else []
 
 
 def _values(batch: pa.RecordBatch, name: str) -> list[Any] | None:

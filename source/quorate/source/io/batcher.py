@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.errors import NotRegistered, QuorateError
 from quorate.protocol.limits import MESSAGE_BYTES_USUAL
 from quorate.protocol.timeouts import check_timeout
@@ -252,7 +253,7 @@ class Packer:
         """Add messages for which there is room, a large one step by step."""
         size = chunk.size
         if size > MESSAGE_BYTES_USUAL and self._publish_store.durable:
-            attributes = chunk.attributes[0] if chunk.attributes else b""
+            attributes = chunk.attributes[0] if chunk.attributes else NO_ATTRIBUTES
             steps = self._publish_store.keep_large(
                 self._window.next_sequence, chunk.payloads[0], attributes
             )
@@ -263,9 +264,9 @@ class Packer:
         else:
             self._add(chunk, size)
 
-    def add_one(self, payload: bytes, attributes: bytes) -> None:
+    def add_one(self, payload: bytes, attributes: Attributes) -> None:
         """Accept a message for which there is room."""
-        self._add(Ready([payload], [attributes]), len(payload) + len(attributes))
+        self._add(Ready([payload], [attributes]), len(payload) + attributes.size)
 
     def _add(self, messages: Ready, size: int) -> None:
         """Accept messages; size: their bytes. They are in the publish store before they count."""

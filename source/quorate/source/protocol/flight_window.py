@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import accumulate
 
+from quorate.protocol.attributes import Attributes
 from quorate.protocol.limits import (
     BATCH_BYTES_TARGET,
     BATCH_MESSAGES_MAX,
@@ -23,7 +24,7 @@ from quorate.protocol.limits import (
     SEQUENCE_MAX,
 )
 from quorate.source.options import FlightBehaviour, SourceOptions
-from quorate.source.protocol.outgoing import Limit, fill_up
+from quorate.source.protocol.outgoing import Limit, fill_up, size_of
 
 
 class Window:
@@ -62,9 +63,8 @@ class Window:
         """Held by whoever changes the window. The blocking source puts a re-entrant lock here."""
         self.payloads: list[bytes] = []
         """The payloads of messages accepted but not packed; they end just before next_sequence."""
-        self.attributes: list[bytes] = []
-        """The encoded attributes of the first payloads; the later payloads, often all, have
-        none."""
+        self.attributes: list[Attributes] = []
+        """The attributes of the first payloads; the later payloads, often all, have none."""
         self.next_sequence = 0
         self.sent_bytes = 0
         """The bytes of the messages accepted since the start; packed_bytes and stable_bytes count
@@ -192,7 +192,7 @@ class Window:
                 self.paced_upto, self.paced_bytes = upto, size
                 self.refresh()
 
-    def add(self, payloads: Sequence[bytes], attributes: Sequence[bytes], size: int) -> None:
+    def add(self, payloads: Sequence[bytes], attributes: Sequence[Attributes], size: int) -> None:
         """Accept messages. attributes: as many as payloads, or none if no message has any."""
         with self.lock:
             if attributes:
@@ -202,7 +202,7 @@ class Window:
             self.next_sequence += len(payloads)
             self.sent_bytes += size
 
-    def take(self) -> tuple[int, list[bytes], list[bytes]]:
+    def take(self) -> tuple[int, list[bytes], list[Attributes]]:
         """Return the next batch: the number of its first message, payloads and attributes.
 
         It counts as packed now. The attributes are as many as the payloads, or none.
@@ -217,7 +217,7 @@ class Window:
                 self.packed_bytes = self.sent_bytes
             else:
                 del payloads[count:], attributes[count:]
-                self.packed_bytes += sum(map(len, payloads)) + sum(map(len, attributes))
+                self.packed_bytes += sum(map(len, payloads)) + size_of(attributes)
             self.refresh()
             return first, payloads, attributes
 
@@ -227,7 +227,7 @@ class Window:
         count = len(payloads)
         if not count:
             return 0
-        newest = len(payloads[-1]) + (len(attributes[-1]) if len(attributes) == count else 0)
+        newest = len(payloads[-1]) + (attributes[-1].size if len(attributes) == count else 0)
         if (
             count <= BATCH_MESSAGES_MAX
             and self.sent_bytes - self.packed_bytes - newest < BATCH_BYTES_TARGET
@@ -236,7 +236,7 @@ class Window:
             return count if newest <= MESSAGE_BYTES_USUAL else max(1, count - 1)
         sizes = list(map(len, payloads[:BATCH_MESSAGES_MAX]))
         for number, each in enumerate(attributes[: len(sizes)]):
-            sizes[number] += len(each)
+            sizes[number] += each.size
         count = next(
             (
                 number

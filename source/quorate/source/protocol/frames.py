@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.fields import varint
 from quorate.protocol.fragments import Batch, LargeBatch, encode_alone
 from quorate.protocol.framing import compressed, encode_batch
@@ -35,14 +36,14 @@ def pack(
     epoch: int,
     first: int,
     payloads: Sequence[bytes],
-    attributes: Sequence[bytes],
+    attributes: Sequence[Attributes],
     timestamp_ns: int,
     marker: bytes,
 ) -> Packed:
     """Return the batch of these messages. A message above the usual size comes alone."""
     batch: Batch
-    own = attributes[0] if attributes else b""
-    if len(payloads) == 1 and len(payloads[0]) + len(own) > MESSAGE_BYTES_USUAL:
+    own = attributes[0] if attributes else NO_ATTRIBUTES
+    if len(payloads) == 1 and len(payloads[0]) + own.size > MESSAGE_BYTES_USUAL:
         batch = encode_alone(source, epoch, first, payloads[0], timestamp_ns, own)
     else:
         batch = encode_batch(source, epoch, first, payloads, timestamp_ns, marker, attributes)

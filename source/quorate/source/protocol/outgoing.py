@@ -1,7 +1,6 @@
 """The messages that an application hands over to be sent: checked, and made ready for the window.
 
-A plain payload stays as it is; only a message with a key or properties is encoded. How messages
-become batches is not known here.
+How messages become batches is not known here.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, encode_attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, checked_attributes
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.limits import (
     BATCH_BYTES_TARGET,
@@ -52,8 +51,8 @@ class Ready:
     """Messages that were checked."""
 
     payloads: list[bytes]
-    attributes: list[bytes]
-    """The encoded attributes of each message; an empty list if no message has any."""
+    attributes: list[Attributes]
+    """The attributes of each message; an empty list if no message has any."""
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -65,10 +64,15 @@ class Ready:
     @property
     def size(self) -> int:
         """The bytes of all payloads and attributes."""
-        return sum(map(len, self.payloads)) + sum(map(len, self.attributes))
+        return sum(map(len, self.payloads)) + size_of(self.attributes)
 
 
-def fill_up(attributes: list[bytes], count: int) -> None:
+def size_of(attributes: Iterable[Attributes]) -> int:
+    """Return the bytes that these attributes count."""
+    return sum(own.size for own in attributes)
+
+
+def fill_up(attributes: list[Attributes], count: int) -> None:
     """Append empty attributes for the later messages, until the list covers `count` messages."""
     attributes += repeat(NO_ATTRIBUTES, count - len(attributes))
 
@@ -92,12 +96,12 @@ def checked(messages: Iterable[bytes | Outgoing], limit: Limit) -> Ready:
 
 def checked_one(
     payload: bytes, key: bytes | None, properties: Mapping[str, bytes] | None, limit: Limit
-) -> tuple[bytes, bytes]:
+) -> tuple[bytes, Attributes]:
     """Return payload and attributes of one message; raise what `checked` raises."""
     if type(payload) is not bytes:
         payload = as_bytes(payload)
-    attributes = encode_attributes(key, properties)
-    limit.check(len(payload) + len(attributes))
+    attributes = checked_attributes(key, properties)
+    limit.check(len(payload) + attributes.size)
     return payload, attributes
 
 
@@ -112,7 +116,7 @@ def _with_attributes(messages: list[bytes | Outgoing], limit: Limit) -> Ready:
             payload, attributes = checked_one(message, None, None, limit)
         ready.payloads.append(payload)
         ready.attributes.append(attributes)
-    return ready if any(ready.attributes) else Ready(ready.payloads, [])
+    return ready if any(map(any, ready.attributes)) else Ready(ready.payloads, [])
 
 
 def check_commit(ready: Ready, marker: bytes) -> None:

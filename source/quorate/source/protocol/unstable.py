@@ -6,10 +6,10 @@ Pure. Which messages are stable is not decided here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import zip_longest
+from itertools import chain, count, repeat
 from typing import NamedTuple
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, decode_attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.fragments import Batch, LargeBatch, header_of
 from quorate.protocol.framing import read_contents
 from quorate.source.protocol.flight_window import Window
@@ -62,11 +62,11 @@ def in_batches(batches: Iterable[Batch], above: int) -> list[UnstableMessage]:
 
 
 def _numbered(
-    first: int, payloads: Sequence[bytes], attributes: Sequence[bytes]
+    first: int, payloads: Sequence[bytes], attributes: Sequence[Attributes]
 ) -> list[UnstableMessage]:
     """Return consecutive messages. The later ones may have no entry in `attributes`."""
-    messages = zip_longest(payloads, attributes, fillvalue=NO_ATTRIBUTES)
+    filled = chain(attributes, repeat(NO_ATTRIBUTES))
     return [
-        UnstableMessage(number, payload, *decode_attributes(own))
-        for number, (payload, own) in enumerate(messages, first)
+        UnstableMessage(number, payload, own.key, dict(own.properties))
+        for number, payload, own in zip(count(first), payloads, filled, strict=False)
     ]

@@ -26,6 +26,7 @@ from pathlib import Path
 import google_crc32c
 
 from quorate.disk.files import replace_file
+from quorate.protocol.attributes import Attributes, encode_attributes
 from quorate.protocol.errors import NotKept, PublishStoreDamaged, PublishStoreInUse, StorageFailed
 from quorate.protocol.fragments import Batch, LargeBatch, header_of
 from quorate.protocol.framing import cut, plain, read_header, read_messages
@@ -198,7 +199,7 @@ class FilePublishStore:
         header = header_of(batch)
         if self._files and header.last < self.tail.next:
             return
-        attributes: list[bytes] | None
+        attributes: list[Attributes] | None
         if isinstance(batch, LargeBatch):
             payload, own = batch.message()
             payloads, attributes = [payload], [own]
@@ -243,16 +244,19 @@ class FilePublishStore:
 
     # -- keeping ----------------------------------------------------------------------------
 
-    def keep_all(self, first: int, payloads: Sequence[bytes], attributes: Sequence[bytes]) -> None:
+    def keep_all(
+        self, first: int, payloads: Sequence[bytes], attributes: Sequence[Attributes]
+    ) -> None:
         """Keep consecutive messages. attributes: as many as payloads, or none. Raises NotKept."""
         if first != self.tail.next:
             self.rewind(first)
+        encoded = list(map(encode_attributes, attributes))
         try:
-            self._add(payloads, attributes)
+            self._add(payloads, encoded)
         except ValueError:
             self._end_segment()
-            self._begin_segment(len(payloads), room_for(payloads, attributes))
-            self._add(payloads, attributes)
+            self._begin_segment(len(payloads), room_for(payloads, encoded))
+            self._add(payloads, encoded)
 
     def _add(self, payloads: Sequence[bytes], attributes: Sequence[bytes]) -> None:
         if self._segment is None:
@@ -265,7 +269,7 @@ class FilePublishStore:
             self.tail.next = first
             raise
 
-    def keep_large(self, sequence: int, payload: bytes, attributes: bytes) -> Iterator[None]:
+    def keep_large(self, sequence: int, payload: bytes, attributes: Attributes) -> Iterator[None]:
         """Keep one large message, in a segment of its own, a part in each step.
 
         The message counts once the iterator has ended. Raises NotKept.
@@ -273,12 +277,13 @@ class FilePublishStore:
         if sequence != self.tail.next:
             self.rewind(sequence)
         self._end_segment()
-        room = room_for((payload,), (attributes,))
+        encoded = encode_attributes(attributes)
+        room = room_for((payload,), (encoded,))
         self._begin_segment(1, room)
         assert self._segment is not None
         # Early, so that the next call notices that this one was broken off.
         self.tail.next = sequence + 1
-        yield from self._segment.add_large(payload, attributes)
+        yield from self._segment.add_large(payload, encoded)
 
     def keep_batch(self, batch: bytes) -> None:
         """Keep a batch of messages that were not kept yet: all of them or none. Raises NotKept."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quorate.disk.files import replace_file
+from quorate.protocol.attributes import Attributes, decode_attributes
 from quorate.protocol.errors import CorruptBatch, PublishStoreDamaged
 from quorate.protocol.fragments import Batch, encode_alone, header_of
 from quorate.protocol.framing import check_batch, encode_batch, read_contents
@@ -22,9 +23,12 @@ from quorate.protocol.limits import (
     MESSAGE_BYTES_USUAL,
 )
 from quorate.source.publish_store.notes import Note, read_notes
-from quorate.source.publish_store.segment import Content, Header, cut_segment, read_segment
+from quorate.source.publish_store.segment import Encoded, Header, cut_segment, read_segment
 
 _log = logging.getLogger("quorate.source.publish_store")
+
+Content = tuple[bytes, Attributes]
+"""A message's payload and attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ class History:
         if len(raw) != header.size:
             raise self._damaged(path, f"has {len(raw):,} bytes instead of {header.size:,}")
         if header.entries:
-            part = Part(path, header, *read_segment(raw, header))
+            part = Part(path, header, *_decoded(*read_segment(raw, header)))
         else:
             part = self._commit(path, header, raw[header.data_at :])
         if not part.whole and self._was_written_now(part):
@@ -247,7 +251,7 @@ class History:
 
     def _size(self, number: int) -> int:
         payload, attributes = self._contents[number - self.first]
-        return len(payload) + len(attributes)
+        return len(payload) + attributes.size
 
     def _batch(self, note: Note) -> Batch:
         if note.first == note.last and self._size(note.first) > MESSAGE_BYTES_USUAL:
@@ -264,5 +268,16 @@ class History:
             [payload for payload, _ in part],
             note.timestamp_ns,
             self._markers.get(note.last, b""),
-            attributes if any(attributes) else (),
+            attributes if any(map(any, attributes)) else (),
         )
+
+
+def _decoded(encoded: list[Encoded], whole: bool) -> tuple[list[Content], bool]:
+    """Return the messages, and whether all of them are as they were written."""
+    contents: list[Content] = []
+    for payload, own in encoded:
+        try:
+            contents.append((payload, decode_attributes(own)))
+        except CorruptBatch:
+            return contents, False
+    return contents, whole

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from quorate.protocol.attributes import Attributes
 from quorate.protocol.fragments import Batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
@@ -95,11 +96,13 @@ class PublishStore(Protocol):
         """
         ...
 
-    def keep_all(self, first: int, payloads: Sequence[bytes], attributes: Sequence[bytes]) -> None:
+    def keep_all(
+        self, first: int, payloads: Sequence[bytes], attributes: Sequence[Attributes]
+    ) -> None:
         """Keep consecutive messages. attributes: as many as payloads, or none. Raises NotKept."""
         ...
 
-    def keep_large(self, sequence: int, payload: bytes, attributes: bytes) -> Iterator[None]:
+    def keep_large(self, sequence: int, payload: bytes, attributes: Attributes) -> Iterator[None]:
         """Keep one large message, a part in each step.
 
         The message counts once the iterator has ended. Other calls may be made between two steps.
@@ -158,10 +161,12 @@ class MemoryPublishStore:
     def goes_on(self, next_sequence: int, unstable: Iterable[Batch]) -> None:
         pass
 
-    def keep_all(self, first: int, payloads: Sequence[bytes], attributes: Sequence[bytes]) -> None:
+    def keep_all(
+        self, first: int, payloads: Sequence[bytes], attributes: Sequence[Attributes]
+    ) -> None:
         pass
 
-    def keep_large(self, sequence: int, payload: bytes, attributes: bytes) -> Iterator[None]:
+    def keep_large(self, sequence: int, payload: bytes, attributes: Attributes) -> Iterator[None]:
         raise NotImplementedError
 
     def keep_batch(self, batch: bytes) -> None:

@@ -39,7 +39,7 @@ _LENGTH = struct.Struct("<I")
 _ATTRIBUTED = 1 << 31
 """Marks an entry whose message has attributes. Their length, and they, are in front of it."""
 
-Content = tuple[bytes, bytes]
+Encoded = tuple[bytes, bytes]
 """A message's payload and encoded attributes."""
 
 
@@ -246,14 +246,14 @@ def reuse_segment(spare: Segment, path: Path, header: Header) -> Segment:
     return Segment(path, header, memory)
 
 
-def read_segment(raw: bytes, header: Header) -> tuple[list[Content], bool]:
+def read_segment(raw: bytes, header: Header) -> tuple[list[Encoded], bool]:
     """Return the messages in a segment's file, and whether all of them are as they were written.
 
     Those from the first damaged one on are left out.
     """
     sizes = array("I", raw[_HEADER_BYTES : header.sums_at])
     sums = array("I", raw[header.sums_at : header.data_at])
-    contents: list[Content] = []
+    contents: list[Encoded] = []
     at = header.data_at
     for number, size in enumerate(sizes):
         if not size:

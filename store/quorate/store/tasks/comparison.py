@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import grpc.aio
 
 from quorate.protocol.answers import LargePiece, Piece
+from quorate.protocol.attributes import Attributes
 from quorate.protocol.errors import CorruptBatch, InvalidArgument, OtherLineage
 from quorate.protocol.fragments import Batch, LargeBatch, header_of
 from quorate.protocol.framing import BatchHeader, check_batch, read_contents
@@ -200,7 +201,7 @@ def _differing_in(
     return differ, bad
 
 
-def _contents(batch: Batch, header: BatchHeader) -> list[tuple[bytes, bytes]]:
+def _contents(batch: Batch, header: BatchHeader) -> list[tuple[bytes, Attributes]]:
     if isinstance(batch, LargeBatch):
         return [batch.message()]
     return read_contents(batch, header, header.first, header.last)

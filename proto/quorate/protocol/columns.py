@@ -1,0 +1,319 @@
+"""The body of a batch: its messages in columns, laid out as Arrow lays out its buffers.
+
+The columns come in this order: keys, properties by name, payloads. docs/protocol.md, "A batch", has
+the layout. Equal messages are always equal bytes. A column is packed and read by C code at once.
+The head of a batch, and how many bytes it may have, are not known here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from io import BytesIO
+from itertools import chain
+from operator import itemgetter, lt
+
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
+from quorate.protocol.errors import CorruptBatch
+from quorate.protocol.fields import varint
+
+_KEYS, _PROPERTIES = 1, 2
+_PLAIN = b"\0"
+"""The first byte of a body whose messages have neither keys nor properties."""
+_EQUAL = b"\0"
+"""Stands for the lengths of a column whose values all have the same one."""
+_CODES = {1: "B", 2: "H", 4: "I"}
+
+_key = itemgetter(0)
+_properties = itemgetter(1)
+
+
+# Packing.
+
+
+def pack(payloads: Sequence[bytes], attributes: Sequence[Attributes] = ()) -> bytes:
+    """Return the body of these messages, at least one.
+
+    attributes: those of each message, or empty if no message has any.
+    """
+    return b"".join((*before_payloads(list(map(len, payloads)), attributes), *payloads))
+
+
+def before_payloads(lengths: list[int], attributes: Sequence[Attributes] = ()) -> Iterable[bytes]:
+    """Return what a body has before the bytes of the payloads. lengths: of each payload."""
+    return *_attributes(attributes), _lengths(lengths)
+
+
+def _attributes(attributes: Sequence[Attributes]) -> list[bytes]:
+    keys = list(map(_key, attributes))
+    properties = list(map(_properties, attributes))
+    has_keys, has_properties = keys.count(None) < len(keys), any(properties)
+    parts = [bytes((_KEYS * has_keys | _PROPERTIES * has_properties,))]
+    if has_keys:
+        parts += _column(keys)
+    if has_properties:
+        names = sorted(set(chain.from_iterable(properties)))
+        parts.append(varint(len(names)))
+        for name in names:
+            raw = name.encode()
+            parts += (varint(len(raw)), raw)
+            parts += _column([own.get(name) for own in properties])
+    return parts
+
+
+def _column(values: list[bytes | None]) -> Iterable[bytes]:
+    """Return a column of values that some messages may lack. It has each distinct value once."""
+    rows = None
+    present: list[bytes] = values  # type: ignore[assignment]
+    if None in values:
+        rows = [row for row, value in enumerate(values) if value is not None]
+        present = [value for value in values if value is not None]
+    parts = [varint(len(present))]
+    if rows is not None:
+        parts.append(_numbers(rows))
+    distinct = dict.fromkeys(present)
+    parts.append(varint(len(distinct)))
+    if len(distinct) < len(present):
+        places = dict(zip(distinct, range(len(distinct)), strict=True))
+        parts.append(_numbers(list(map(places.__getitem__, present))))
+    lengths = list(map(len, distinct))
+    said = _lengths(lengths)
+    return *parts, said, varint(lengths[0]) if said == _EQUAL else b"", *distinct
+
+
+def _lengths(lengths: list[int]) -> bytes:
+    return _EQUAL if lengths.count(lengths[0]) == len(lengths) else _numbers(lengths)
+
+
+def _numbers(numbers: list[int]) -> bytes:
+    """Return the width of the numbers in bytes, and the numbers."""
+    largest = max(numbers)
+    width = 1 if largest < 1 << 8 else 2 if largest < 1 << 16 else 4
+    return struct.pack(f"<B{len(numbers)}{_CODES[width]}", width, *numbers)
+
+
+# Reading.
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers in a body."""
+
+    at: int
+    """The offset of the first in the data."""
+    width: int
+    """The bytes of each; the lowest come first."""
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Values in a body, one behind the other."""
+
+    at: int
+    """The offset of the first in the data."""
+    end: int
+    """The offset behind the last."""
+    count: int
+    lengths: Numbers | None
+    """The length of each; None: all are equal."""
+
+    def read(self, data: bytes) -> list[bytes]:
+        """Return the values."""
+        if self.lengths is None:
+            length = (self.end - self.at) // self.count
+            if not length:
+                return [b""] * self.count
+            return list(_equal(length, self.count).unpack_from(data, self.at))
+        reader = BytesIO(data)  # shares the bytes
+        reader.seek(self.at)
+        return list(map(reader.read, self.lengths.values))
+
+
+@lru_cache(maxsize=8)
+def _equal(length: int, count: int) -> struct.Struct:
+    """Return what unpacks so many values of this length. Full batches often have as many."""
+    return struct.Struct(f"{length}s" * count)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Values that some messages may lack, in a body."""
+
+    rows: Numbers | None
+    """The messages that have a value, by their place in the batch; None: all have one."""
+    places: Numbers | None
+    """The place among the distinct values, for each of these messages; None: each has its own."""
+    distinct: Values
+
+    def read(self, data: bytes) -> list[bytes]:
+        """Return the value of each message that has one."""
+        values = self.distinct.read(data)
+        if self.places is None:
+            return values
+        return list(map(values.__getitem__, self.places.values))
+
+
+class Body:
+    """The columns of a body: their places are read at once, their values when one asks for them."""
+
+    __slots__ = ("count", "data", "keys", "payloads", "properties")
+
+    def __init__(self, data: bytes, at: int, count: int, end: int | None = None) -> None:
+        """Read where the columns are. Raises CorruptBatch.
+
+        - data: bytes that have the body from `at` on; their end may be missing.
+        - count: the number of messages.
+        - end: the offset of the end of the body; None: that of the data.
+        """
+        self.data = data
+        """The bytes that the offsets of all columns count from."""
+        self.count = count
+        """The number of messages."""
+        reading = _Reading(data, at, count)
+        kinds = reading.byte()
+        if kinds & ~(_KEYS | _PROPERTIES):
+            raise _corrupt(f"has columns of an unknown kind: {kinds:#x}")
+        self.keys = reading.column() if kinds & _KEYS else None
+        """The column of keys; None: no message has one."""
+        self.properties = reading.properties() if kinds & _PROPERTIES else {}
+        """The columns of properties, by name."""
+        self.payloads = reading.payloads(len(data) if end is None else end)
+        """The payloads of all messages."""
+
+    def read_payloads(self) -> list[bytes]:
+        """Return the payload of each message, in order."""
+        return self.payloads.read(self.data)
+
+    def read_attributes(self) -> list[Attributes] | None:
+        """Return key and properties of each message, in order; None: no message has any."""
+        if self.keys is None and not self.properties:
+            return None
+        return list(map(Attributes, self.read_keys(), self.read_properties()))
+
+    def read_keys(self) -> Sequence[bytes | None]:
+        """Return the key of each message, in order."""
+        if self.keys is None:
+            return [None] * self.count
+        values = self.keys.read(self.data)
+        if self.keys.rows is None:
+            return values
+        keys: list[bytes | None] = [None] * self.count
+        for row, value in zip(self.keys.rows.values, values, strict=True):
+            keys[row] = value
+        return keys
+
+    def read_properties(self) -> Sequence[Mapping[str, bytes]]:
+        """Return the properties of each message, in order."""
+        if not self.properties:
+            return [NO_ATTRIBUTES.properties] * self.count
+        mappings: list[dict[str, bytes]] = [{} for _ in range(self.count)]
+        for name, column in self.properties.items():
+            rows = column.rows.values if column.rows is not None else range(self.count)
+            for row, value in zip(rows, column.read(self.data), strict=True):
+                mappings[row][name] = value
+        return mappings
+
+
+class _Reading:
+    """A place in a body, which moves on as columns are read."""
+
+    __slots__ = ("_at", "_count", "_data")
+
+    def __init__(self, data: bytes, at: int, count: int) -> None:
+        self._data = data
+        self._at = at
+        self._count = count
+
+    def byte(self) -> int:
+        at = self._at
+        self._at = at + 1
+        try:
+            return self._data[at]
+        except IndexError:
+            raise _corrupt("ends before its columns") from None
+
+    def _varint(self) -> int:
+        number = 0
+        for shift in range(0, 35, 7):
+            byte = self.byte()
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number
+        raise _corrupt("has a number that does not end")
+
+    def _upto(self, most: int) -> int:
+        """Return a number from 1 to this one."""
+        number = self._varint()
+        if not 0 < number <= most:
+            raise _corrupt(f"has a column with {number} values, not 1 to {most}")
+        return number
+
+    def _raw(self, size: int) -> int:
+        """Return where the next so many bytes begin."""
+        at = self._at
+        self._at = at + size
+        if self._at > len(self._data):
+            raise _corrupt("ends in its columns")
+        return at
+
+    def _numbers(self, count: int) -> Numbers | None:
+        """Return so many numbers; None if they are said to be equal."""
+        width = self.byte()
+        if not width:
+            return None
+        if width not in _CODES:
+            raise _corrupt(f"has numbers of {width} bytes")
+        at = self._raw(width * count)
+        return Numbers(at, width, struct.unpack_from(f"<{count}{_CODES[width]}", self._data, at))
+
+    def _values(self, count: int) -> Values:
+        lengths = self._numbers(count)
+        size = sum(lengths.values) if lengths is not None else self._varint() * count
+        at = self._raw(size)
+        return Values(at, at + size, count, lengths)
+
+    def column(self) -> Column:
+        rows = places = None
+        present = self._upto(self._count)
+        if present < self._count:
+            rows = self._numbers(present)
+            if rows is None or rows.values[-1] >= self._count or not _rises(rows.values):
+                raise _corrupt("has a column whose messages are not in order")
+        distinct = self._upto(present)
+        if distinct < present:
+            places = self._numbers(present)
+            if places is None or max(places.values) >= distinct:
+                raise _corrupt("has a column with a value that is not there")
+        return Column(rows, places, self._values(distinct))
+
+    def properties(self) -> dict[str, Column]:
+        columns: dict[str, Column] = {}
+        for _ in range(self._upto(len(self._data))):
+            size = self._varint()
+            at = self._raw(size)
+            try:
+                name = self._data[at : at + size].decode()
+            except UnicodeDecodeError:
+                raise _corrupt("has a property whose name is not text") from None
+            if not name or name in columns:
+                raise _corrupt(f"has the property {name!r} twice, or without a name")
+            columns[name] = self.column()
+        return columns
+
+    def payloads(self, end: int) -> Values:
+        lengths = self._numbers(self._count)
+        size = end - self._at
+        if size < 0 or (size % self._count if lengths is None else size != sum(lengths.values)):
+            raise _corrupt("has payloads that do not end where it ends")
+        return Values(self._at, end, self._count, lengths)
+
+
+def _rises(numbers: Sequence[int]) -> bool:
+    return all(map(lt, numbers, numbers[1:]))
+
+
+def _corrupt(problem: str) -> CorruptBatch:
+    return CorruptBatch("in memory", f"its body {problem}")
