@@ -100,8 +100,8 @@ def test_a_topic_and_a_source_that_appear_are_read_from_their_beginning(group: G
 
 
 def test_limits_share_what_there_is(group: Group) -> None:
-    group.publish("limits-a", [b"x" * 100] * 900)
-    group.publish("limits-b", [b"x" * 100] * 100)
+    group.publish("limits-a", [b"x" * 99] * 900)
+    group.publish("limits-b", [b"x" * 99] * 100)
     reader = stream(group, topicsPattern="limits-.*", maxMessagesPerTrigger="100")
     start = reader.initialOffset()
     limit = reader.getDefaultReadLimit()
@@ -111,7 +111,7 @@ def test_limits_share_what_there_is(group: Group) -> None:
     reader = stream(group, topicsPattern="limits-.*", maxBytesPerTrigger="10000")
     assert reader.getDefaultReadLimit() == ReadMaxBytes(10_000)
     end = reader.latestOffset(start, ReadMaxBytes(10_000))
-    assert end == {"limits-a/0x10": 90, "limits-b/0x10": 10}
+    assert end == {"limits-a/0x10": 91, "limits-b/0x10": 10}
     both = stream(
         group,
         topicsPattern="limits-.*",
