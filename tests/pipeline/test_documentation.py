@@ -35,6 +35,7 @@ from quorate.pipeline.jobs.replay import (
 )
 from quorate.pipeline.options import Options
 from quorate.pipeline.write import options as write_options
+from quorate.protocol.policy import IntergroupRule
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "pipeline.md").read_text()
@@ -223,7 +224,7 @@ def test_options_of_jobs_are_those_that_there_are(job: str) -> None:
     resolved = resolve({}, groups=["g=h:1"], environment={"QUORATE_CONFIG": os.devnull})
     others = {
         "--output": resolved.output.value,
-        "--intergroup": resolved.layout.policy.rule.value,
+        "--intergroup": IntergroupRule(resolved.layout.policy.rule).value,
         # Asked for, if neither the environment nor a file has it.
         "--stores": "QUORATE_STORES",
     }

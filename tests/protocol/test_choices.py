@@ -11,7 +11,7 @@ import pytest
 from quorate.protocol.choices import choice_of
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.layout import Layout, StoreGroup
-from quorate.protocol.policy import IntergroupRule, IntragroupRule
+from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 from quorate.receiver import Delivery, ReceiverOptions
 from quorate.source import SourceOptions
 
@@ -59,6 +59,33 @@ def test_a_layout_takes_both() -> None:
     assert Layout.of(StoreGroup("g", "h:1", "all"), rule="majority") == Layout.of(
         StoreGroup("g", "h:1", IntragroupRule.ALL), rule=IntergroupRule.MAJORITY
     )
+
+
+@pytest.mark.parametrize("rule", IntragroupRule)
+def test_a_group_takes_both(rule: IntragroupRule) -> None:
+    written = Group("g", ("a", "b", "c"), rule=rule.value)
+    assert written.rule is rule
+    assert written == Group("g", ("a", "b", "c"), rule=rule)
+    assert str(written) == f"g ({rule.value} of a, b, c)"
+    assert Policy((written,)).stable({"a", "b"}) == (rule is not IntragroupRule.ALL)
+
+
+@pytest.mark.parametrize("rule", IntergroupRule)
+def test_a_policy_takes_both(rule: IntergroupRule) -> None:
+    groups = (Group("g", ("a",)), Group("h", ("b",)), Group("i", ("c",)))
+    written = Policy(groups, rule=rule.value)
+    assert written.rule is rule
+    assert written == Policy(groups, rule=rule)
+    assert written.stable({"a", "b"}) == (rule is not IntergroupRule.ALL)
+    assert str(written).startswith(f"{rule.value} of g (")
+
+
+def test_a_rule_that_is_neither() -> None:
+    group = Group("g", ("a",))
+    with pytest.raises(InvalidArgument, match=r"^rule: 'most' is none of quorum, all-active, all"):
+        Group("g", ("a",), rule="most")
+    with pytest.raises(InvalidArgument, match=r"^rule: 'most' is none of any, majority, all-act"):
+        Policy((group,), rule="most")
 
 
 def test_what_is_neither() -> None:

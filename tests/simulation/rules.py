@@ -62,10 +62,10 @@ class Setup:
     def of(policy: Policy) -> Setup:
         """What production says, word for word."""
         parties = [
-            Party(group.name, group.stores, group.rule.value, group.backups)
+            Party(group.name, group.stores, IntragroupRule(group.rule).value, group.backups)
             for group in policy.groups
         ]
-        return Setup(tuple(parties), policy.rule.value)
+        return Setup(tuple(parties), IntergroupRule(policy.rule).value)
 
     def variants(self) -> Iterator[Setup]:
         """This one, and with one backup that stands in for one member."""

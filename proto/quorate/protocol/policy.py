@@ -12,6 +12,7 @@ import enum
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
+from quorate.protocol.choices import read_choices
 from quorate.protocol.errors import InvalidArgument
 
 
@@ -47,16 +48,22 @@ class Group:
 
     name: str
     stores: tuple[str, ...]
-    rule: IntragroupRule = IntragroupRule.QUORUM
+    rule: IntragroupRule | str = IntragroupRule.QUORUM
+    """How many of these stores must hold a message: quorum, all-active, all."""
     backups: tuple[str, ...] = field(default=(), compare=False)
     """Stores that stand in, in this order, for members that do not answer.
 
     They are not compared: two groups are equal if only their backups differ.
     """
 
+    def __post_init__(self) -> None:
+        read_choices(self, rule=IntragroupRule)
+
     def __str__(self) -> str:
         spares = f"; backups {', '.join(self.backups)}" if self.backups else ""
-        return f"{self.name} ({self.rule.value} of {', '.join(self.stores)}{spares})"
+        return (
+            f"{self.name} ({IntragroupRule(self.rule).value} of {', '.join(self.stores)}{spares})"
+        )
 
     def holds(self, holders: Set[str], active: Set[str]) -> bool:
         """Return whether the group holds a message on these holders, while these are active."""
@@ -66,7 +73,7 @@ class Group:
                 return held >= quorum(len(self.stores))
             case IntragroupRule.ALL:
                 return held == len(self.stores)
-            case IntragroupRule.ALL_ACTIVE:
+            case _:  # ALL_ACTIVE
                 # Never fewer than a majority of the configured members. Else a shrinking set of
                 # active members would become a quorum of one.
                 return held >= quorum(len(self.stores)) and all(
@@ -83,13 +90,15 @@ class Policy:
     """Groups of stores, and how many of the groups a message needs."""
 
     groups: tuple[Group, ...]
-    rule: IntergroupRule = IntergroupRule.ANY
+    rule: IntergroupRule | str = IntergroupRule.ANY
+    """How many of the groups must hold a message: any, majority, all-active, all."""
     stores: frozenset[str] = field(init=False, compare=False, repr=False)
     """The names of all configured stores."""
     backups: frozenset[str] = field(init=False, compare=False, repr=False)
     """The names of all backups."""
 
     def __post_init__(self) -> None:
+        read_choices(self, rule=IntergroupRule)
         # Made once, because every wait for a quorum asks for them again and again.
         members = frozenset(store for group in self.groups for store in group.stores)
         spares = frozenset(store for group in self.groups for store in group.backups)
@@ -106,7 +115,9 @@ class Policy:
 
     def __str__(self) -> str:
         groups = " and ".join(map(str, self.groups))
-        return groups if len(self.groups) == 1 else f"{self.rule.value} of {groups}"
+        if len(self.groups) == 1:
+            return groups
+        return f"{IntergroupRule(self.rule).value} of {groups}"
 
     @staticmethod
     def majority_of(stores: Iterable[str]) -> Policy:
@@ -162,7 +173,7 @@ class Policy:
                 return len(held) >= quorum(len(self.groups))
             case IntergroupRule.ALL:
                 return len(held) == len(self.groups)
-            case IntergroupRule.ALL_ACTIVE:
+            case _:  # ALL_ACTIVE
                 return len(held) >= quorum(len(self.groups)) and all(
                     group in held for group in self.groups if group.is_active(active)
                 )

@@ -91,12 +91,12 @@ def policy_to_wire(policy: Policy) -> v1.Policy:
             v1.Group(
                 name=group.name,
                 stores=group.stores,
-                rule=_INTRAGROUP[group.rule],
+                rule=_INTRAGROUP[IntragroupRule(group.rule)],
                 backups=group.backups,
             )
             for group in policy.groups
         ],
-        rule=_INTERGROUP[policy.rule],
+        rule=_INTERGROUP[IntergroupRule(policy.rule)],
     )
 
 

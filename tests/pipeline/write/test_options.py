@@ -10,6 +10,7 @@ from quorate.pipeline.write.options import (
     write_options,
 )
 from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.policy import IntergroupRule
 
 STORES = "a=h:7301,b=h:7302,c=h:7303"
 
@@ -35,7 +36,7 @@ def test_groups_with_their_rule() -> None:
     options = {"groups": "x=h:1,h:2,h:3  y/all=h:4,h:5", "intergroup": "all"}
     layout = write_options(options, streaming=True).layout
     assert [group.name for group in layout.policy.groups] == ["x", "y"]
-    assert layout.policy.rule.value == "all"
+    assert layout.policy.rule is IntergroupRule.ALL
 
 
 def test_what_spark_puts_there_is_no_mistake() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quorate.protocol.identity import SourceName, StoreAddress
-from quorate.protocol.policy import Policy
+from quorate.protocol.policy import IntergroupRule, IntragroupRule, Policy
 from quorate.protocol.wire import membership_from_wire, policy_from_wire
 from quorate.v1.store_pb2 import SourceStatus, StatusResponse
 
@@ -115,8 +115,8 @@ class GroupView:
                     "topic": self.name.topic,
                     "session_id": f"{self.name.session_id:#x}",
                     "group": group.name,
-                    "rule": group.rule.value,
-                    "intergroup": policy.rule.value,
+                    "rule": IntragroupRule(group.rule).value,
+                    "intergroup": IntergroupRule(policy.rule).value,
                     "role": role,
                     "satisfied": _satisfied(group.name, holding, may_hold),
                     "stores": list(group.stores),
