@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from tests import seams
 from tests.receiver.real_peers import Stores
 from tests.source.fake_store import FakeStore
 from tests.source.support import addresses
@@ -59,6 +60,22 @@ def test_a_close_that_fails() -> None:
     assert quorate._open == {}
     for store in group:
         run_blocking(store.stop())
+
+
+def test_a_close_tells_receivers_how_long_to_wait(
+    stores_aside: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[float] = []
+
+    async def flush(_: object, timeout: float) -> None:
+        told.append(timeout)
+
+    seams.ACKNOWLEDGER_FLUSH.replace(monkeypatch, flush)
+    quorate = connect_blocking(stores_aside.addresses)
+    quorate.receiver("orders", session_id=2)
+    quorate.receiver("orders", session_id=3).close(timeout=2.5)
+    quorate.close(timeout=7.5)
+    assert told == [2.5, 7.5]
 
 
 def test_an_error_from_inside_is_what_is_raised(stores_aside: Stores) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests import seams
 from tests.receiver.real_peers import Stores
 from tests.source.fake_store import FakeStore
 from tests.source.support import addresses
@@ -133,6 +134,21 @@ async def test_a_close_that_fails() -> None:
         await orders.send(b"0")
     for store in group:
         await store.stop()
+
+
+async def test_a_close_tells_receivers_how_long_to_wait(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[float] = []
+
+    async def flush(_: object, timeout: float) -> None:
+        told.append(timeout)
+
+    seams.ACKNOWLEDGER_FLUSH.replace(monkeypatch, flush)
+    quorate = connect(stores.addresses)
+    await quorate.receiver("orders", session_id=2)
+    await quorate.close(timeout=7.5)
+    assert told == [7.5]
 
 
 def test_the_first_error_is_raised_with_the_others_as_notes() -> None:

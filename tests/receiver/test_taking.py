@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests import seams
 from tests.receiver.fakes import NAME, Group
 from tests.receiver.support import opened
 
-from quorate.protocol.errors import Closed, Deregistered
+from quorate.protocol.errors import Closed, Deregistered, InvalidArgument
 from quorate.receiver import Receiver
 
 
@@ -116,6 +117,24 @@ async def test_what_comes_while_it_closes_is_not_handed_over(group: Group) -> No
     assert [message async for message in receiver] == []
     await closing
     assert [message async for message in receiver] == []
+
+
+async def test_a_close_waits_as_long_as_it_is_told(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await group.announce()
+    told: list[float] = []
+
+    async def flush(_: object, timeout: float) -> None:
+        told.append(timeout)
+
+    seams.ACKNOWLEDGER_FLUSH.replace(monkeypatch, flush)
+    receiver = await opened(group)
+    with pytest.raises(InvalidArgument, match="timeout"):
+        await receiver.close(timeout=-1)
+    await receiver.close(timeout=7.5)
+    await (await opened(group)).close()
+    assert told == [7.5, 3.0]
 
 
 async def test_a_deregistered_receiver_hands_over_nothing_more(group: Group) -> None:

@@ -6,14 +6,13 @@ The sources and receivers run on the process's background loop. Their rules are 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
-from quorate.client.client import raise_first
+from quorate.client.client import failures_of, raise_first
 from quorate.client.settings import (
     Settings,
     Stores,
@@ -21,7 +20,7 @@ from quorate.client.settings import (
 )
 from quorate.protocol.delays import Delays
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
-from quorate.protocol.errors import Closed, QuorateError
+from quorate.protocol.errors import Closed
 from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
 from quorate.receiver.blocking import Receiver
 from quorate.receiver.events import Event as ReceiverEvent
@@ -173,9 +172,9 @@ class Client:
         return self._kept(opener)
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
-        """Close every source and receiver that is still open, as quorate.client.Client.close does.
+        """Close every source and receiver that is still open.
 
-        timeout: seconds for which all sources together wait for their messages to become stable.
+        timeout and errors are those of quorate.client.Client.close.
         """
         raise_first(self._close(timeout))
 
@@ -185,18 +184,13 @@ class Client:
         with self._lock:
             self._closed = True
             still_open = list(self._open.values())
-        until = time.monotonic() + timeout
-        failures: list[BaseException] = []
-        for each in still_open:
-            try:
-                if isinstance(each, Source):
-                    each.close(max(0.0, until - time.monotonic()))
-                else:
-                    each.close()
-            except QuorateError as error:
-                failures.append(error)
-        run_blocking(self._connections.close())
-        return failures
+
+        async def closed() -> list[BaseException]:
+            failures = await failures_of(each._closing(timeout) for each in still_open)
+            await self._connections.close()
+            return failures
+
+        return run_blocking(closed())
 
     def _kept(self, opener: Opener[T]) -> T:
         """Open something, and keep it until it is closed."""

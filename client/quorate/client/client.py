@@ -6,7 +6,7 @@ It keeps what is open, and closes it. The rules of sources and receivers are not
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from types import TracebackType
@@ -222,8 +222,9 @@ class Client:
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Close every source and receiver that is still open.
 
-        timeout: seconds for which each source waits for its messages to become stable. Calls that
-        are opening one raise Closed. Raises the first error of a close; the others are its notes.
+        timeout: seconds for which each source waits for its messages to become stable, and each
+        receiver for enough stores to take its acknowledgements. Calls that are opening one raise
+        Closed. Raises the first error of a close; the others are its notes.
         In each case all are closed.
         """
         raise_first(await self._close(timeout))
@@ -236,13 +237,9 @@ class Client:
             task.cancel()
         if self._opening:
             await asyncio.wait(self._opening)
-        closing = [
-            each.close(timeout) if isinstance(each, Source) else each.close()
-            for each in self._open.values()
-        ]
-        results = await asyncio.gather(*closing, return_exceptions=True)
+        failures = await failures_of(each.close(timeout) for each in self._open.values())
         await self._connections.close()
-        return [result for result in results if result is not None]
+        return failures
 
     async def _opened(self, opener: Opener[T]) -> T:
         """Open something, and keep it until it is closed."""
@@ -264,6 +261,12 @@ class Client:
         opened = await opener(partial(self._open.pop, key, None))
         self._open[key] = opened
         return opened
+
+
+async def failures_of(closing: Iterable[Coroutine[Any, Any, None]]) -> list[BaseException]:
+    """Run these side by side, and return the errors that they raise."""
+    results = await asyncio.gather(*closing, return_exceptions=True)
+    return [result for result in results if result is not None]
 
 
 def raise_first(failures: list[BaseException]) -> None:

@@ -162,10 +162,16 @@ class Receiver:
                 return
             yield event
 
-    def close(self) -> None:
-        """Hand over nothing more, send the last acknowledgements, and end."""
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Hand over nothing more, send the last acknowledgements, and end.
+
+        timeout: as in quorate.receiver.Receiver.close.
+        """
+        run_blocking(self._closing(timeout))
+
+    async def _closing(self, timeout: float) -> None:
         self._crossed.clear()
-        run_blocking(self._receiver.close())
+        await self._receiver.close(timeout)
 
     def deregister(self, timeout: float = CLOSE_SECONDS) -> None:
         """End this identity for good, as quorate.receiver.Receiver.deregister does, with its

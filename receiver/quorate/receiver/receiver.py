@@ -314,13 +314,15 @@ class Receiver:
 
     # Closing.
 
-    async def close(self) -> None:
+    async def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Hand over nothing more, send the last acknowledgements, and end.
 
-        The message (or batch) taken last counts as consumed only if the mode says how. Leaving
-        `async with` without an exception counts it in mode "automatic".
+        timeout: seconds to wait for enough stores to take them. The message (or batch) taken last
+        counts as consumed only if the mode says how. Leaving `async with` without an exception
+        counts it in mode "automatic".
         """
         forks.check()
+        check_timeout(timeout)
         if self._closed:
             await self._ended.wait()  # another task may be closing it
             return
@@ -328,7 +330,7 @@ class Receiver:
         self._cursor.end()
         self._inbox.close()
         try:
-            if self._inbox.error is None and not await self._flushed(CLOSE_SECONDS):
+            if self._inbox.error is None and not await self._flushed(timeout):
                 log.warning("%s: the last acknowledgements reached too few stores", self._what)
         finally:
             await self._end()

@@ -194,12 +194,14 @@ class Source:
     def _send_all(self, ready: Ready, timeout: float | None, wait_quorum: bool) -> range:
         if self._slow:
             check_may_wait()
+            check_timeout(timeout)
         numbers = self._send_at_once(ready)
         if numbers is None:
             sending = asynchronous.send_ready(self._source, ready, timeout, wait_quorum)
             return run_blocking(sending)
         if self._slow:
-            run_blocking(asynchronous.synced(self._source))
+            until = None if timeout is None else self._loop.time() + timeout
+            run_blocking(asynchronous.synced(self._source, numbers, until))
         return numbers
 
     def _send_at_once(self, ready: Ready) -> range | None:
@@ -320,7 +322,10 @@ class Source:
 
         Raises what quorate.source.Source.close raises.
         """
-        run_blocking(self._source.close(timeout))
+        run_blocking(self._closing(timeout))
+
+    async def _closing(self, timeout: float) -> None:
+        await self._source.close(timeout)
 
     def deregister(self, timeout: float = asynchronous.CLOSE_SECONDS) -> None:
         """End this identity for good, as quorate.source.Source.deregister does, with its errors."""

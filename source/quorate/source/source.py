@@ -14,7 +14,13 @@ from typing import Self
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.choices import options_of
-from quorate.protocol.errors import Closed, InvalidArgument, QuorateError, UsedBeforeFork
+from quorate.protocol.errors import (
+    Closed,
+    InvalidArgument,
+    NotYetOnDisk,
+    QuorateError,
+    UsedBeforeFork,
+)
 from quorate.protocol.identity import SourceName, check_reg_id, check_session_id, check_topic
 from quorate.protocol.layout import Layout, Stores
 from quorate.protocol.limits import SESSION_ID_MAX
@@ -172,11 +178,12 @@ class Source:
         key: what the message is about. properties: values by name, by which receivers may filter.
         Both count towards the size of the message.
 
-        - timeout: seconds to wait for room at most; 0: the call does not wait; None: no limit.
+        - timeout: seconds to wait at most; 0: the call does not wait; None: no limit.
         - wait_quorum: whether to wait while too few stores take the stream, too.
 
         The call waits only while the flight window is full. With SourceOptions.receiver_pacing it
-        also waits for receivers that lag.
+        also waits for receivers that lag. With a publish store that syncs it waits for the sync,
+        and raises NotYetOnDisk if that is not done in time. The message is then accepted.
 
         Raises NotRegistered while too few stores take the stream, unless
         SourceOptions.without_quorum says otherwise. Raises SendTimedOut, MessageTooLarge, NotKept,
@@ -307,8 +314,8 @@ class Source:
         """Wait for sent messages to become stable, tell stores and receivers, and end.
 
         If some message is not stable, raises the error that ended the source. Raises NotYetStable
-        if timeout seconds were not enough, unless a publish store on disk keeps the rest. In both
-        cases the source is closed.
+        if timeout seconds were not enough, unless a publish store on disk keeps the rest. Raises
+        NotYetOnDisk if its disk hangs. In all these cases the source is closed.
         """
         error = await self._close(timeout)
         if error is not None:
@@ -329,19 +336,22 @@ class Source:
         engine, core = self._engine, self._core
         last = self._window.next_sequence - 1
         problem: QuorateError | None = None
+        kept = False
         try:
             # A send that still waits gets an error now; its message gets no place in the stream.
             core.stop_accepting()
             self._packer.progressed()
             await engine.wait_stable(last, timeout)
         except QuorateError as error:
-            if core.error is not None or not engine.publish_store.durable:
-                problem = error
+            kept = core.error is None and engine.publish_store.durable
+            problem = None if kept else error
         finally:
             await (engine.stop() if core.started else engine.give_up())
             engine.receipts.fail(lambda upto: engine.not_yet_stable(upto, "the source was closed"))
             engine.log.add(SourceClosed(last, core.stable_upto))
             engine.log.end()
+        if kept and not self._packer.all_synced:
+            return _not_on_disk(self, core.stable_upto + 1, last, "the source was closed")
         return problem
 
     def _forked(self, error: UsedBeforeFork) -> None:
@@ -495,9 +505,9 @@ class _SyncedSource(Source):
         timeout: float | None = None,
         wait_quorum: bool = False,
     ) -> int:
-        sequence = await self._send_with_attributes(payload, key, properties, timeout, wait_quorum)
-        await self._packer.synced()
-        return sequence
+        payload, attributes = checked_one(payload, key, properties, self._window.limit)
+        ready = Ready([payload], [attributes])
+        return (await send_ready(self, ready, timeout, wait_quorum)).start
 
 
 # -- for the blocking source and the pipeline ------------------------------------------------
@@ -507,9 +517,11 @@ async def send_ready(
     source: Source, messages: Ready, timeout: float | None = None, wait_quorum: bool = False
 ) -> range:
     """Send messages that were checked already, as `Source.send_many` does."""
+    until = _until(timeout)
     first = await source._packer.add_all(messages, timeout, wait_quorum)
-    await synced(source)
-    return range(first, first + len(messages))
+    numbers = range(first, first + len(messages))
+    await synced(source, numbers, until)
+    return numbers
 
 
 async def commit_ready(
@@ -520,15 +532,37 @@ async def commit_ready(
     wait_quorum: bool = False,
 ) -> range:
     """Commit messages that were checked already, as `Source.commit` does."""
+    until = _until(timeout)
     first = await source._packer.commit(messages, marker, timeout, wait_quorum)
-    await synced(source)
-    return range(first, first + len(messages))
+    numbers = range(first, first + len(messages))
+    await synced(source, numbers, until)
+    return numbers
 
 
-async def synced(source: Source) -> None:
-    """Wait until what was accepted is as safe as the publish store promises."""
-    if source._engine.publish_store.slow:
-        await source._packer.synced()
+async def synced(source: Source, numbers: range, until: float | None) -> None:
+    """Wait until these accepted messages are as safe as the publish store promises.
+
+    until: the loop's time at which the wait ends; None: no limit. Raises NotYetOnDisk,
+    StorageFailed.
+    """
+    if not source._engine.publish_store.slow:
+        return
+    try:
+        await source._packer.synced(until)
+    except TimeoutError:
+        detail = "the source was closed" if source._closed else "it took too long"
+        raise _not_on_disk(source, numbers.start, numbers.stop - 1, detail) from None
+
+
+def _until(timeout: float | None) -> float | None:
+    """Return the loop's time at which a call with this timeout ends."""
+    check_timeout(timeout)
+    return None if timeout is None else asyncio.get_running_loop().time() + timeout
+
+
+def _not_on_disk(source: Source, first: int, last: int, detail: str) -> NotYetOnDisk:
+    place = source._engine.publish_store.place
+    return NotYetOnDisk(str(source.name), first, last, detail, place)
 
 
 async def receipt_of(

@@ -6,8 +6,8 @@
     │                  RegIdInUse, Fenced, TakenOver, EpochTooFar, Deregistered,
     │                  SourceDeleted, PolicyNotInForce, NeverStable, UnknownTopic, TopicRefused,
     │                  TooManyRegistrations
-    ├── sending        NotYetStable, SendTimedOut, NotKept, PublishStoreInUse,
-    │                  PublishStoreDamaged
+    ├── sending        NotYetStable, NotYetOnDisk, SendTimedOut, NotKept,
+    │                  PublishStoreInUse, PublishStoreDamaged
     ├── stream         ContentConflict, OutOfOrder, MissingMessages, CorruptBatch,
     │                  OtherLineage, NotLost
     ├── storage        StorageFailed, StorageUnreadable, DataDirectoryInUse,
@@ -69,6 +69,7 @@ from quorate.protocol.errors.restore import BeingDeleted as BeingDeleted
 from quorate.protocol.errors.restore import OtherHistory as OtherHistory
 from quorate.protocol.errors.restore import RestoreRefused as RestoreRefused
 from quorate.protocol.errors.sending import NotKept as NotKept
+from quorate.protocol.errors.sending import NotYetOnDisk as NotYetOnDisk
 from quorate.protocol.errors.sending import NotYetStable as NotYetStable
 from quorate.protocol.errors.sending import PublishStoreDamaged as PublishStoreDamaged
 from quorate.protocol.errors.sending import PublishStoreInUse as PublishStoreInUse

@@ -39,6 +39,19 @@ class NotYetStable(QuorateError):
 
 
 @dataclass(eq=False)
+class NotYetOnDisk(NotYetStable):
+    """Messages that were accepted, and that the publish store's disk has not taken in time."""
+
+    def describe(self) -> str:
+        return (
+            f"[{self.first}, {self.last}] of {self.source} were accepted, and are not on the disk "
+            f"yet: the publish store {self.publish_store} did not sync them ({self.detail}). They "
+            "may or may not survive. An open source goes on with them, and `flush` tells when they "
+            "are stable. Once it is opened again, what survived is below its next_sequence."
+        )
+
+
+@dataclass(eq=False)
 class SendTimedOut(QuorateError):
     """A call that had no room for its messages within its timeout."""
 

@@ -24,6 +24,8 @@ from quorate.source.protocol.outgoing import Ready
 from quorate.source.publish_store import PublishStore
 
 _PATIENCE_SECONDS = 0.005
+SYNC_SECONDS = 1.0
+"""The time, in seconds, for which a source that ends waits for a sync of its publish store."""
 
 
 class Packer:
@@ -54,6 +56,8 @@ class Packer:
         self._progress = asyncio.Event()
         self.on_progress: Callable[[], None] | None = None
         """Called when waiting senders should look again. The blocking source sets it."""
+        self.all_synced = True
+        """Whether every sync of the publish store had ended when the packer was stopped."""
 
     def progressed(self) -> None:
         """Let waiting senders look again."""
@@ -106,15 +110,18 @@ class Packer:
             await self._syncs.done()
         except QuorateError:
             return  # which ended the source
+        except TimeoutError:
+            return  # the source was closed
         self._release(packed)
         self._pump()
 
-    async def synced(self) -> None:
+    async def synced(self, until: float | None = None) -> None:
         """Wait until all that was accepted before this call is on the publish store's disk.
 
-        Raises StorageFailed.
+        until: the loop's time at which the wait ends; None: no limit. Raises StorageFailed,
+        TimeoutError.
         """
-        await self._syncs.done()
+        await self._syncs.done(until)
 
     def _release(self, packed: Packed) -> None:
         self._released(self._core.release(packed, self._loop.time()))
@@ -279,6 +286,9 @@ class Packer:
         """Stop packing."""
         if self._late is not None:
             self._late.cancel()
+        until = self._loop.time() + SYNC_SECONDS
+        if self._writing is not None:
+            await asyncio.wait({self._writing}, timeout=SYNC_SECONDS)
+        self.all_synced = await self._syncs.stop(max(0.0, until - self._loop.time()))
         if self._writing is not None:
             await asyncio.gather(self._writing, return_exceptions=True)
-        await self._syncs.stop()

@@ -33,13 +33,22 @@ class GroupSync:
         self._next: asyncio.Task[None] | None = None
         self._thread: ThreadPoolExecutor | None = None
 
-    async def done(self) -> None:
-        """Wait until all that was kept before this call is on the disk. Raises StorageFailed."""
+    async def done(self, until: float | None = None) -> None:
+        """Wait until all that was kept before this call is on the disk.
+
+        until: the loop's time at which the wait ends; None: no limit. Raises StorageFailed.
+        Raises TimeoutError, also once the syncs were stopped.
+        """
         if self._next is None:
             self._next = self._loop.create_task(self._sync(self._running))
             self._next.add_done_callback(self._report)
-        # A caller that is cancelled must not cancel the sync of the others.
-        await asyncio.shield(self._next)
+        sync = self._next
+        left = None if until is None else max(0.0, until - self._loop.time())
+        # A caller that is cancelled, or waits no longer, must not cancel the sync of the others.
+        await asyncio.wait({sync}, timeout=left)
+        if not sync.done() or sync.cancelled():
+            raise TimeoutError
+        sync.result()
 
     async def _sync(self, before: asyncio.Task[None] | None) -> None:
         if before is not None:
@@ -55,10 +64,15 @@ class GroupSync:
         if not sync.cancelled() and isinstance(error := sync.exception(), QuorateError):
             self._failed(error)
 
-    async def stop(self) -> None:
-        """Wait for the syncs that were asked for."""
+    async def stop(self, timeout: float) -> bool:
+        """Wait for the syncs that were asked for, at most so many seconds.
+
+        Return whether all of them have ended. A disk that hangs keeps the thread, and nothing else.
+        """
         syncs = {sync for sync in (self._running, self._next) if sync is not None}
-        if syncs:
-            await asyncio.wait(syncs)
+        hanging = (await asyncio.wait(syncs, timeout=timeout))[1] if syncs else set()
+        for sync in hanging:
+            sync.cancel()
         if self._thread is not None:
-            self._thread.shutdown()
+            self._thread.shutdown(wait=not hanging)
+        return not hanging
