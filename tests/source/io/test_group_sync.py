@@ -1,8 +1,9 @@
-"""A disk that hangs under a publish store holds up no call for ever."""
+"""Many calls share one sync of the publish store, and a disk that hangs holds up none for ever."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from quorate.protocol.errors import NotYetOnDisk, Outcome
 from quorate.source import Receipt, Source
 from quorate.source.blocking import Source as BlockingSource
 from quorate.transport.blocking import run_blocking
+
+SENDS = 50
 
 
 @pytest.fixture
@@ -51,6 +54,34 @@ async def accepted(source: Source, count: int) -> None:
     """Wait until so many messages are accepted, which is before their calls return."""
     while source.next_sequence < count:  # noqa: ASYNC110 - no event tells of it
         await asyncio.sleep(0)
+
+
+async def test_many_sends_share_two_syncs(stores: list[FakeStore], disk: HeldDisk) -> None:
+    async with await open_source(stores, publish_store=disk) as source:
+        sends = [asyncio.create_task(source.send(b"%d" % number)) for number in range(SENDS)]
+        await accepted(source, SENDS)
+        assert not any(send.done() for send in sends)
+        disk.release(2)
+        assert await asyncio.gather(*sends) == list(range(SENDS))
+        disk.release()
+
+
+def test_many_threads_share_two_syncs(aside: list[FakeStore], disk: HeldDisk) -> None:
+    numbers: list[int] = []
+    with open_blocking(aside, disk) as source:
+        threads = [
+            threading.Thread(target=lambda: numbers.append(source.send(b"x"))) for _ in range(SENDS)
+        ]
+        for thread in threads:
+            thread.start()
+        while source.next_sequence < SENDS:
+            pass
+        assert numbers == []
+        disk.release(2)
+        for thread in threads:
+            thread.join(60)
+        assert sorted(numbers) == list(range(SENDS))
+        disk.release()
 
 
 CALLS: dict[str, Callable[[Source, float], Awaitable[object]]] = {
