@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -345,6 +346,17 @@ async def test_stores_that_hang_are_noticed_though_nothing_is_sent(stores: Store
         await event_of(source, RegistrationComplete, 2)
         await source.publish(b"0", timeout=30)
     await connections.close()
+
+
+@pytest.mark.expects_log("does not take")
+async def test_a_store_that_owes_an_acknowledgement_for_long_is_given_up(stores: Stores) -> None:
+    options = replace(QUICK, unanswered_after=0.2)
+    async with await open_source(stores, options=options) as source:
+        stores[2].acknowledging.clear()
+        await source.publish(b"0", timeout=60)
+        unresponsive = await event_of(source, StoreUnresponsive)
+        assert "it acknowledged nothing for 0.2 s" in str(unresponsive.reason)
+        stores[2].acknowledge_again()
 
 
 @pytest.mark.expects_log("does not take|lost its quorum")

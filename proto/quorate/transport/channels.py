@@ -15,7 +15,7 @@ from quorate.protocol.limits import FRAME_BYTES_MAX
 from quorate.transport import forks
 
 UNANSWERED_SECONDS_MAX = 10.0
-"""The time, in seconds, in which a store answers a call, or acknowledges messages.
+"""The time, in seconds, in which a store answers a call.
 
 A store whose disk hangs exceeds it, and beats all the same. Heartbeats find the stores that hang as
 a whole (quorate.transport.heartbeat).

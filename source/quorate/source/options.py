@@ -93,6 +93,12 @@ class SourceOptions(RemembersGiven):
     `give_up_after` counts the seconds with too few stores, after which the source ends with the
     reason (NoQuorum).
     """
+    unanswered_after: float = 10.0
+    """Seconds without an acknowledgement after which a store that owes one counts as hung.
+
+    The source ends that store's stream, and connects again. A store whose disk hangs may answer
+    heartbeats all the same.
+    """
     backup_after: float = 10.0
     """Seconds without taking messages after which a backup takes the place of a group's member."""
     stability_lifetime: float = 1200.0
@@ -160,6 +166,10 @@ class SourceOptions(RemembersGiven):
         ):
             if not getattr(self, setting) >= 0:
                 raise InvalidArgument(setting, f"{getattr(self, setting)} is not at least 0")
+        if not 0 < self.unanswered_after < inf:
+            raise InvalidArgument(
+                "unanswered_after", f"{self.unanswered_after} is not above 0, and finite"
+            )
         for setting in ("activity_timeout", "state_lifetime"):
             seconds = getattr(self, setting)
             if seconds is not None and not 0 < seconds < inf:

@@ -38,7 +38,6 @@ from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.frames import Framed, batch_of
 from quorate.source.publish_store import PublishStore, Remembered
 from quorate.source.receipts import PendingReceipts, Receipt, durability_from_wire
-from quorate.transport.channels import UNANSWERED_SECONDS_MAX
 from quorate.transport.connections import Connections
 from quorate.transport.event_log import EventLog
 from quorate.v1.store_pb2 import StoreReplaced
@@ -95,6 +94,7 @@ class Engine:
             take_over=take_over,
             delays=options.delays,
         )
+        self._unanswered_after = options.unanswered_after
         self._sessions: dict[str, StoreSession] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._stores_version = 0
@@ -440,12 +440,12 @@ class Engine:
                 self.core.streams.keepalives_due(self.core.stable_upto)
                 self.live.keepalives_due()
                 self._wake_sessions()
-            for store in self.core.streams.silent(now, UNANSWERED_SECONDS_MAX):
+            for store in self.core.streams.silent(now, self._unanswered_after):
                 session = self._sessions[store]
                 session.end_stream(
                     Unreachable(
                         session.store.address,
-                        f"it acknowledged nothing for {UNANSWERED_SECONDS_MAX:g} s",
+                        f"it acknowledged nothing for {self._unanswered_after:g} s",
                     )
                 )
             self.core.tick(now)
