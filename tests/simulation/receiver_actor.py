@@ -361,8 +361,8 @@ class ReceiverInstance:
         """Do what the registration asks for, as quorate.receiver.io.register."""
         while not self.fenced and (step := self._step()) is not None:
             match step:
-                case Rest(at_most):
-                    await self.process.sleep(self.world.chooser.uniform(0, at_most))
+                case Rest(delays):
+                    await self.process.sleep(self.world.chooser.uniform(0, delays.first))
                     self.registration.rested()
                 case Ask():
                     await self._ask_all(step)

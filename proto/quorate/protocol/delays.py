@@ -76,6 +76,15 @@ REPEAT = Delays(first=0.1, factor=1.5, longest=0.5)
 REGISTER = Delays(first=0.5, factor=1.0, longest=0.5, jitter=0.0)
 """A receiver's registration that too few stores have answered is tried again."""
 
+REST = Delays(first=0.02, factor=1.0, longest=0.02, jitter=1.0)
+"""A receiver's registration takes a higher epoch, because a store holds one."""
+
+CONTEST = Delays(first=0.1, factor=1.0, longest=0.1, jitter=1.0)
+"""Two instances of one receiver contest their identity. Chance decides which one comes last."""
+
+LOOK = Delays(first=0.01, factor=2.0, longest=0.1, jitter=0.0)
+"""A peer's state is looked at again, because no event tells when it has changed."""
+
 LIMBO = Delays(first=0.2, factor=1.05, longest=2.0, jitter=0.0)
 """A store in limbo asks its peers again."""
 

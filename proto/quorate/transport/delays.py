@@ -30,6 +30,11 @@ def shortened(delays: Delays, seconds: float) -> float:
     return seconds * (1.0 - delays.jitter * _CHANCE.random())
 
 
+def around_one() -> float:
+    """Return a random factor from 0.5 to 1.5: several peers that wait do not begin at once."""
+    return _CHANCE.uniform(0.5, 1.5)
+
+
 def is_retryable(error: BaseException) -> bool:
     """Return whether an unchanged call may succeed later."""
     return isinstance(error, QuorateError) and error.retryable

@@ -9,6 +9,7 @@ from typing import TypeVar
 import pytest
 from tests.receiver.fakes import NAME
 
+from quorate.protocol.delays import CONTEST, REST, Delays
 from quorate.protocol.errors import (
     Fenced,
     InLimbo,
@@ -23,8 +24,6 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntragroupRule, Policy
 from quorate.receiver.protocol.registration import (
-    CONTEST_SECONDS,
-    REST_SECONDS,
     Answered,
     Ask,
     Contested,
@@ -87,10 +86,10 @@ class Registering:
             else:
                 self.core.failed(ask, store, what)
 
-    def rests(self, at_most: float) -> None:
+    def rests(self, delays: Delays) -> None:
         step = self.step
         assert isinstance(step, Rest)
-        assert step.at_most == at_most
+        assert step.delays is delays
         self.core.rested()
 
     def is_done(self) -> bool:
@@ -177,7 +176,7 @@ def test_all_get_one_epoch_above_any_that_some_store_holds() -> None:
     one = Registering()
     one.core.register()
     one.said(a=2, b=4)
-    one.rests(REST_SECONDS)
+    one.rests(REST)
     assert asked(one.ask) == (("a", "b", "c"), 5)
     assert not one.told(Refused), "nobody was waited for in vain"
 
@@ -187,7 +186,7 @@ def test_what_is_not_asked_any_more_is_not_heard() -> None:
     one.core.register()
     former = one.ask
     one.said(a=YES, b=1)
-    one.rests(REST_SECONDS)
+    one.rests(REST)
     one.core.answered(former, "a", YES)
     one.core.failed(former, "b", Fenced("it", 1, 8))
     assert not one.core.answers
@@ -285,7 +284,7 @@ def test_who_goes_on_leaves_an_epoch_without_ending_it() -> None:
     one = Registering()
     one.core.register()
     one.said(a=2)
-    one.rests(REST_SECONDS)
+    one.rests(REST)
     ended = replace(NEW, told_ended=2)
     one.said(a=replace(YES, told_ended=2), b=replace(ended, spent_epoch=6), c=ended)
     assert asked(one.ask) == (("a", "b", "c"), 7)
@@ -299,7 +298,7 @@ def test_epochs_below_are_over_if_one_that_was_over_may_have_them(spent: int, ov
     one = Registering()
     one.core.register()
     one.said(a=2)
-    one.rests(REST_SECONDS)
+    one.rests(REST)
     idle = replace(YES, acknowledged_upto=NOTHING)
     one.said(a=replace(idle, spent_epoch=spent), b=idle, c=AWAY)
     assert one.ask.request.epoch == max(3, spent + 1)
@@ -316,7 +315,7 @@ def test_epochs_below_are_not_over_as_long_as_they_may_count(spent: int, upto: i
     one = Registering()
     one.core.register()
     one.said(a=2)
-    one.rests(REST_SECONDS)
+    one.rests(REST)
     idle = replace(YES, acknowledged_upto=NOTHING, spent_epoch=spent)
     one.said(a=idle, b=replace(idle, acknowledged_upto=upto), c=idle)
     assert one.is_done()
@@ -347,7 +346,7 @@ def test_a_store_that_knew_nobody_before_this_instance_still_did_not() -> None:
     one = Registering()
     one.core.register()
     one.said(a=NEW, b=3)
-    one.rests(REST_SECONDS)
+    one.rests(REST)
     one.said(a=YES, b=YES, c=AWAY)
     assert one.is_done()
     assert {store: each.is_new for store, each in one.core.answers.items()} == {
@@ -643,7 +642,7 @@ def test_who_contests_gives_way_to_one_that_enough_stores_have(b: Said, gives_wa
         assert one.is_done()
         assert one.fenced() == (2, max(2, b if isinstance(b, int) else 0))
     else:
-        one.rests(CONTEST_SECONDS)
+        one.rests(CONTEST)
         assert asked(one.ask) == (("a", "b", "c"), 3)
 
 
@@ -652,7 +651,7 @@ def test_who_compares_waits_for_the_interval_and_no_longer() -> None:
     one.said(a=2)
     assert one.core.wait_until() == one.now + INTERVAL
     one.now += INTERVAL
-    one.rests(CONTEST_SECONDS)
+    one.rests(CONTEST)
 
 
 def test_who_has_just_taken_it_is_asked_again_too_who_is_how_far() -> None:
@@ -667,10 +666,10 @@ def test_who_has_just_taken_it_is_asked_again_too_who_is_how_far() -> None:
 def test_what_is_heard_one_by_one_in_a_contest_counts_together() -> None:
     one = contesting(a=2)
     one.said(a=8, b=AWAY, c=AWAY)
-    one.rests(CONTEST_SECONDS)
+    one.rests(CONTEST)
     one.said(b=3)
     one.said(a=AWAY, b=9, c=AWAY)
-    one.rests(CONTEST_SECONDS)
+    one.rests(CONTEST)
     one.said(a=AWAY, b=AWAY, c=AWAY)
     assert one.is_done()
     assert one.fenced() == (4, 9)

@@ -24,7 +24,6 @@ from typing import Any
 
 from quorate.protocol.errors import QuorateError, StoreNotReady, Unreachable
 
-_POLL_SECONDS = 0.05
 _NO_TROUBLE = re.compile(r"(\S+ )?(DEBUG|INFO) ")
 """The beginning of a line of the log that reports no problem."""
 _PORTS = range(20_000, 32_000)
@@ -208,17 +207,20 @@ class StoreChild(Child):
 
 async def founded(stores: Sequence[StoreChild], timeout: float = 30.0) -> None:
     """Return when all of these started stores are out of limbo. Raises StoreNotReady."""
-    # Imported here, because it brings gRPC, and the help of a command must be instant.
+    # Imported here, because they bring gRPC, and the help of a command must be instant.
     from quorate.console.group.status import ask
+    from quorate.protocol.delays import LOOK
+    from quorate.transport.delays import delay
 
     for store in stores:
         try:
             status = await ask(store.address, timeout)
-            ends = time.monotonic() + timeout
+            ends, looks = time.monotonic() + timeout, 0
             while status.limbo:
                 if time.monotonic() > ends:
                     raise store.not_ready(f"it is in limbo: {status.limbo_reason}")
-                await asyncio.sleep(_POLL_SECONDS)
+                looks += 1
+                await asyncio.sleep(delay(LOOK, looks))
                 status = await ask(store.address, timeout)
         except Unreachable as error:
             ended = "" if store.running else f"; it has ended: {store.last_words()}"

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from quorate.protocol.delays import LOOK
 from quorate.protocol.errors import Fenced, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import ACKNOWLEDGEMENTS_MAX, NOTHING
@@ -24,6 +25,7 @@ from quorate.receiver.io.source_session import (
     Session,
     pause,
 )
+from quorate.transport.delays import delay
 from quorate.transport.failures import errors_of, failure_from_wire
 from quorate.v1 import store_pb2 as store_v1
 
@@ -133,11 +135,13 @@ class Acknowledger:
     async def _hear_stable(self, session: Session) -> None:
         consumed = session.acknowledgements.consumed_upto()
         deadline = asyncio.get_running_loop().time() + STABLE_SECONDS
+        looks = 0
         while consumed > session.stream.stable_upto:
             await hear_stable(session)
             if not session.plan.attached or asyncio.get_running_loop().time() > deadline:
                 return
-            await asyncio.sleep(0.01)
+            looks += 1
+            await asyncio.sleep(delay(LOOK, looks))
 
     def _told(self, session: Session, everyone_until: float) -> bool:
         position = session.acknowledgements.position(session.stream.stable_upto)

@@ -6,7 +6,6 @@ The protocol folder decides which stores to ask, and what follows.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -28,6 +27,7 @@ from quorate.receiver.protocol.registration import (
     Step,
 )
 from quorate.receiver.protocol.start_position import StoreAnswer
+from quorate.transport.delays import delay
 from quorate.transport.epochs import in_steps
 from quorate.transport.failures import errors_of
 from quorate.v1 import store_pb2 as store_v1
@@ -93,8 +93,8 @@ class Registrar:
     async def _carry_out(self) -> None:
         while (step := self._step()) is not None:
             match step:
-                case Rest(at_most):
-                    await asyncio.sleep(random.uniform(0, at_most))
+                case Rest(delays):
+                    await asyncio.sleep(delay(delays, 1))
                     self._registration.rested()
                 case Ask():
                     await self._ask_all(step)

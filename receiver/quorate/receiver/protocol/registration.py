@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from quorate.protocol.consensus import enough_for_receivers
+from quorate.protocol.delays import CONTEST, REST, Delays
 from quorate.protocol.errors import (
     DELETED_HERE,
     FORMER_DIRECTORY,
@@ -32,9 +33,6 @@ from quorate.receiver.protocol.start_position import (
     StoreAnswer,
     vouching,
 )
-
-REST_SECONDS = 0.02
-CONTEST_SECONDS = 0.1
 
 
 def without_outdated(
@@ -107,9 +105,9 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rest:
-    """Ask nothing for a random time of at most so many seconds."""
+    """Ask nothing for one of these delays, which are left to chance."""
 
-    at_most: float
+    delays: Delays
 
 
 Step = Ask | Rest
@@ -496,7 +494,7 @@ class Registration:
             # Some store holds a higher epoch: of another instance, or of this one before its answer
             # was lost. All stores are to know one epoch, above that.
             self._take_epoch(heard + 1)
-            self._rest = Rest(REST_SECONDS)
+            self._rest = Rest(REST)
         elif self._forget_outdated():
             pass  # The stores are asked again.
         elif self.protection.stores and not self.enough:
@@ -615,7 +613,7 @@ class Registration:
         # Both noticed at once. The one that waits longer comes last, and fences the other.
         self.phase = Phase.CONTESTING
         self._take_epoch(self.epoch + 1)
-        self._rest = Rest(CONTEST_SECONDS)
+        self._rest = Rest(CONTEST)
 
     def _kept_house(self) -> None:
         """End this instance if a newer one has taken its place.

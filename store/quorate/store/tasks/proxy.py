@@ -6,7 +6,6 @@ quorate.store.rules.proxy_election decides on the proxy and on stability; here i
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -28,12 +27,9 @@ from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.store_names import policy_name
 from quorate.store.tasks.peer_polling import Peers
 from quorate.store.turns import Turn
+from quorate.transport.delays import around_one
 
 _log = logging.getLogger("quorate.store.tasks.proxy")
-
-
-def _jitter() -> float:
-    return random.uniform(0.5, 1.5)
 
 
 @dataclass(slots=True)
@@ -53,7 +49,7 @@ class Proxying:
         peers: Peers,
         *,
         enabled: bool,
-        jitter: Callable[[], float] = _jitter,
+        jitter: Callable[[], float] = around_one,
     ) -> None:
         """jitter: a random number from 0.5 to 1.5."""
         self._engine = engine
