@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Union, get_args, get_origin
 
+from quorate.client import PublishStore
 from quorate.protocol.errors import Outcome, QuorateError
 
 PATH = Path(__file__).parents[1] / "docs" / "api.md"
@@ -30,6 +31,12 @@ WIDTH = 96
 """The length of a signature that stays on one line."""
 INTERNAL = "Applications use"
 """A constructor whose docstring has these words, or that has none, is none for applications."""
+ELSEWHERE = {
+    "FilePublishStore": vars(PublishStore).keys(),
+    "Policy": {"blocks", "is_variant_of", "stand_ins"},
+}
+"""Methods that an application does not call. The source calls those of a publish store, which are
+shown once, at PublishStore. Those of a policy are rules for sources, receivers and stores."""
 ITERATIONS = {"__aiter__": "async for", "__iter__": "for"}
 HEAD = """\
 # The Python interface
@@ -151,6 +158,8 @@ def _class(name: str, cls: type) -> Iterator[str]:
     if items:
         yield "\n".join(items) + "\n"
     for member, value in _members(cls):
+        if member in ELSEWHERE.get(name, ()):
+            continue
         function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
         if member in ITERATIONS:
             yield f"#### {ITERATIONS[member]} … in {name}\n"

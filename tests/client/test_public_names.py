@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import types
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +19,8 @@ from quorate.client import blocking
 from quorate.client.client import Client, connect
 from quorate.receiver import Receiver
 from quorate.source import Source
+
+LIST = Path(__file__).with_name("public_names.txt")
 
 PAIRS = [(Client, blocking.Client), (Source, blocking.Source), (Receiver, blocking.Receiver)]
 
@@ -73,7 +78,37 @@ def public_names(kind: type) -> set[str]:
         and isinstance(node.value, ast.Name)
         and node.value.id == "self"
     }
-    return {name for name in {*vars(kind), *assigned} if not name.startswith("_")}
+    names = {*vars(kind), *vars(kind).get("__annotations__", ()), *assigned}
+    return {name for name in names if not name.startswith("_")}
+
+
+def classes() -> dict[str, type]:
+    """Every class that applications import for sources, receivers and their events, by name."""
+    found: dict[str, type] = {}
+    for prefix, module in (
+        ("", quorate.client),
+        ("source_events.", quorate.client.source_events),
+        ("receiver_events.", quorate.client.receiver_events),
+    ):
+        for name in module.__all__:
+            if inspect.isclass(value := getattr(module, name)):
+                found[prefix + name] = value
+    return found
+
+
+def test_the_names_of_every_class_are_these() -> None:
+    """A name in the list is one that applications may use. After a change that is meant, write it
+    anew: `python -m tests.client.test_public_names`."""
+    assert LIST.read_text().splitlines() == listed()
+
+
+def listed() -> list[str]:
+    """A line for each class, with its public names."""
+    return [
+        f"{name}: {' '.join(sorted(public_names(kind)))}".strip()
+        for name, kind in classes().items()
+        if kind not in (Client, Source, Receiver)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -137,11 +172,22 @@ def test_what_is_exported() -> None:
         assert all(hasattr(module, name) for name in module.__all__)
 
 
-@pytest.mark.parametrize("kind", [one for pair in PAIRS for one in pair])
-def test_no_protobuf_is_seen(kind: type) -> None:
-    for name, member in vars(kind).items():
+def types_shown(kind: type) -> Iterator[tuple[str, str]]:
+    """The types of a class's public fields, and of what its public methods take and return."""
+    for name, annotation in vars(kind).get("__annotations__", {}).items():
         if not name.startswith("_"):
-            assert not re.search("pb2|v1", repr(shape(member))), name
+            yield name, str(annotation)
+    for name, member in vars(kind).items():
+        is_method = isinstance(member, property | classmethod | types.FunctionType)
+        if is_method and not name.startswith("_"):
+            yield name, repr(shape(member))
+
+
+@pytest.mark.parametrize("kind", {*classes().values(), *(one for pair in PAIRS for one in pair)})
+def test_neither_protobuf_nor_a_library_is_seen(kind: type) -> None:
+    """A type of the wire, of gRPC or of tenacity is none for applications."""
+    for name, annotation in types_shown(kind):
+        assert not re.search(r"pb2|\bv1\b|wire|grpc|wait_base|tenacity", annotation), name
 
 
 def test_every_event_is_exported() -> None:
@@ -151,3 +197,7 @@ def test_every_event_is_exported() -> None:
     ):
         told = {each.__name__ for each in events.Event.__args__}
         assert told <= set(exported.__all__)
+
+
+if __name__ == "__main__":
+    LIST.write_text("\n".join(listed()) + "\n")

@@ -6,28 +6,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.protocol.delays import RECONNECT, Delays
+from quorate.protocol.delays import RECONNECT, Delays, delay_after, with_longest
 from quorate.protocol.errors import InvalidArgument
 
 
 def test_each_delay_is_longer_than_the_one_before_until_the_longest() -> None:
     delays = Delays(first=0.1, factor=3.0, longest=5.0)
-    found = [delays.after(failures) for failures in range(1, 7)]
+    found = [delay_after(delays, failures) for failures in range(1, 7)]
     assert found == pytest.approx([0.1, 0.3, 0.9, 2.7, 5.0, 5.0])
 
 
 def test_delays_may_all_be_equal() -> None:
-    assert [Delays(first=0.5, factor=1.0).after(failures) for failures in (1, 2, 99)] == [0.5] * 3
+    assert [delay_after(Delays(first=0.5, factor=1.0), failures) for failures in (1, 2, 99)] == [
+        0.5
+    ] * 3
 
 
 @given(st.integers(0, 10**9))
 def test_no_number_of_failures_is_too_many(failures: int) -> None:
-    assert RECONNECT.first <= RECONNECT.after(failures) <= RECONNECT.longest
+    assert RECONNECT.first <= delay_after(RECONNECT, failures) <= RECONNECT.longest
 
 
 def test_the_longest_delay_may_be_another_one() -> None:
-    assert RECONNECT.upto(10.0).after(99) == 10.0
-    assert RECONNECT.upto(0.01).after(1) == 0.01
+    assert delay_after(with_longest(RECONNECT, 10.0), 99) == 10.0
+    assert delay_after(with_longest(RECONNECT, 0.01), 1) == 0.01
 
 
 @pytest.mark.parametrize(

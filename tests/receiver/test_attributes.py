@@ -43,8 +43,8 @@ def test_each_message_has_its_own() -> None:
     )
     expected = [(b"a", b"key", {"name": b"value"}), (b"b", None, {}), (b"c", b"", {})]
     assert [content(message) for message in batch.messages()] == expected
-    assert [content(message) for message in batch.part(11, 12).messages()] == expected[1:]
-    assert batch.part(10, 11).attributes_of(10) == (b"key", {"name": b"value"})
+    assert [content(message) for message in batch._part(11, 12).messages()] == expected[1:]
+    assert batch._part(10, 11).attributes_of(10) == (b"key", {"name": b"value"})
 
 
 def test_a_batch_without() -> None:

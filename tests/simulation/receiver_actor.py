@@ -613,7 +613,7 @@ class ReceiverInstance:
     @staticmethod
     def _finish(held_back: list[tuple[DeliveredBatch, int]]) -> None:
         for batch, sequence in held_back:
-            batch.progress.consumed(sequence)
+            batch._progress.consumed(sequence)
         held_back.clear()
 
     # Acknowledgements.

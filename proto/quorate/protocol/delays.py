@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Self
 
 from tenacity import RetryCallState
-from tenacity.wait import wait_base, wait_exponential
+from tenacity.wait import wait_exponential
 
 from quorate.protocol.errors import InvalidArgument
 
@@ -47,20 +46,18 @@ class Delays:
         if self.give_up_after is not None and not self.give_up_after > 0:
             raise InvalidArgument("delays.give_up_after", f"{self.give_up_after} is not above 0")
 
-    @property
-    def wait(self) -> wait_base:
-        """These delays, without chance, as a wait strategy of tenacity."""
-        return wait_exponential(multiplier=self.first, exp_base=self.factor, max=self.longest)
 
-    def after(self, failures: int) -> float:
-        """Return the delay, in seconds and without chance, after so many failures in a row."""
-        state = RetryCallState(None, None, (), {})  # type: ignore[arg-type]
-        state.attempt_number = max(1, failures)
-        return float(self.wait(state))
+def delay_after(delays: Delays, failures: int) -> float:
+    """Return the delay, in seconds and without chance, after so many failures in a row."""
+    wait = wait_exponential(multiplier=delays.first, exp_base=delays.factor, max=delays.longest)
+    state = RetryCallState(None, None, (), {})  # type: ignore[arg-type]
+    state.attempt_number = max(1, failures)
+    return float(wait(state))
 
-    def upto(self, longest: float) -> Self:
-        """Return these delays with another longest one, in seconds."""
-        return replace(self, longest=longest)
+
+def with_longest(delays: Delays, longest: float) -> Delays:
+    """Return these delays with another longest one, in seconds."""
+    return replace(delays, longest=longest)
 
 
 RECONNECT = Delays()

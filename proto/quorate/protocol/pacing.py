@@ -33,12 +33,13 @@ class ReceiverPacing:
                     f"receiver_pacing.{setting}", f"{getattr(self, setting)} is not at least 1"
                 )
 
-    def may_send_upto(self, slowest_upto: int) -> int:
-        """Return the last number that may be sent.
 
-        slowest_upto: the last number that the slowest receiver has acknowledged.
-        """
-        return min(slowest_upto + self.messages, SEQUENCE_MAX)
+def may_send_upto(pacing: ReceiverPacing, slowest_upto: int) -> int:
+    """Return the last number that may be sent.
+
+    slowest_upto: the last number that the slowest receiver has acknowledged.
+    """
+    return min(slowest_upto + pacing.messages, SEQUENCE_MAX)
 
 
 def waited_for(

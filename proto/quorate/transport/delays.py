@@ -14,7 +14,7 @@ from tenacity import AsyncRetrying, Retrying
 from tenacity.retry import retry_if_exception
 from tenacity.stop import stop_after_delay, stop_never
 
-from quorate.protocol.delays import Delays
+from quorate.protocol.delays import Delays, delay_after
 from quorate.protocol.errors import NotRegistered, QuorateError
 
 _CHANCE = Random()
@@ -22,7 +22,7 @@ _CHANCE = Random()
 
 def delay(delays: Delays, failures: int) -> float:
     """Return the delay, in seconds, after so many failures in a row, shortened by chance."""
-    return shortened(delays, delays.after(failures))
+    return shortened(delays, delay_after(delays, failures))
 
 
 def shortened(delays: Delays, seconds: float) -> float:

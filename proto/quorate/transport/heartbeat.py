@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from quorate.protocol.delays import HOPELESS_SECONDS, RECONNECT
+from quorate.protocol.delays import HOPELESS_SECONDS, RECONNECT, with_longest
 from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
 from quorate.protocol.heartbeat import Hearing, Heartbeat
 from quorate.transport.delays import delay
@@ -67,7 +67,7 @@ class Beating:
             except QuorateError as error:
                 _log.debug("no heartbeats with %s: %s", self._address, error)
                 if not error.retryable:
-                    delays = RECONNECT.upto(HOPELESS_SECONDS)
+                    delays = with_longest(RECONNECT, HOPELESS_SECONDS)
             failures = 1 if self._is_answered else failures + 1
             await asyncio.sleep(delay(delays, failures))
 

@@ -17,7 +17,7 @@ class Cursor:
     def __init__(self, mode: AcknowledgeMode) -> None:
         self._mode = mode
         self.batch: DeliveredBatch | None = None
-        """The batch under way. Code that takes a message of it records that in batch.taken."""
+        """The batch under way. Code that takes a message of it records that in batch._taken."""
         self.messages: Iterator[Message] = iter(())
         """The messages of the batch that were not taken yet, when they are taken one by one."""
         self._payloads: list[bytes] = []
@@ -40,7 +40,7 @@ class Cursor:
     def enter(self, batch: DeliveredBatch) -> None:
         """Go on to this batch as a whole."""
         self.leave()
-        batch.taken = batch.last
+        batch._taken = batch.last
         self._at_once = len(batch)
         self.batch = batch
 
@@ -50,7 +50,7 @@ class Cursor:
         self._payloads = batch.payloads[:]
         if self.ended:
             self._payloads.clear()
-        self.messages = batch.messages(self._payloads)
+        self.messages = batch._messages_of(self._payloads)
         self._at_once = 1
         self.batch = batch
 
@@ -58,15 +58,15 @@ class Cursor:
         """Take the next message of the batch under way; None: there is none."""
         message = next(self.messages, None)
         if message is not None:
-            message.batch.taken = message.sequence
+            message.batch._taken = message.sequence
         return message
 
     def rest(self) -> DeliveredBatch | None:
         """Return the part of the batch under way that was not taken yet; None: there is none."""
         batch = self.batch
-        if batch is None or batch.taken >= batch.last or self.ended:
+        if batch is None or batch._taken >= batch.last or self.ended:
             return None
-        return batch.part(batch.taken + 1, batch.last)
+        return batch._part(batch._taken + 1, batch.last)
 
     def count(self, *, last_is_done: bool = False) -> None:
         """Count what was taken as consumed, in mode "automatic".
@@ -75,6 +75,6 @@ class Cursor:
         """
         batch = self.batch
         if self._mode is AcknowledgeMode.AUTOMATIC and batch is not None:
-            done = batch.taken if last_is_done else batch.taken - self._at_once
+            done = batch._taken if last_is_done else batch._taken - self._at_once
             if done >= batch.first:
-                batch.progress.consumed_through(done)
+                batch._progress.consumed_through(done)

@@ -38,7 +38,7 @@ class MessageHandle:
         self.epoch = batch.epoch
         self.sequence = last
         self._first = first
-        self._progress = batch.progress
+        self._progress = batch._progress
 
     def acknowledge(self, *, all_before: bool = False) -> None:
         """Acknowledge as `Message.acknowledge` does."""
@@ -52,8 +52,8 @@ class DeliveredBatch:
     """Consecutive messages of one source in one epoch."""
 
     __slots__ = (
-        "_body", "_keys", "_payloads", "_piece", "_properties", "_redeliver", "attempt", "first",
-        "last", "progress", "size", "taken",
+        "_body", "_keys", "_payloads", "_piece", "_progress", "_properties", "_redeliver", "_taken",
+        "attempt", "first", "last", "size",
     )  # fmt: skip
 
     first: int
@@ -62,9 +62,9 @@ class DeliveredBatch:
     """The sequence number of its last message."""
     size: int
     """The size in bytes, framing included."""
-    taken: int
+    _taken: int
     """The sequence number of the last message that the application took; first - 1: none yet."""
-    progress: Consumption
+    _progress: Consumption
     """The count of what was consumed of this batch's source."""
     attempt: int
     """The number of times that the receiver has delivered it: 1, and one more after each nack."""
@@ -80,8 +80,8 @@ class DeliveredBatch:
         self.first = piece.first
         self.last = piece.last
         self.size = piece.size
-        self.taken = piece.first - 1
-        self.progress = progress
+        self._taken = piece.first - 1
+        self._progress = progress
         self.attempt = attempt
         self._redeliver = redeliver
         self._piece = piece
@@ -119,7 +119,7 @@ class DeliveredBatch:
     @property
     def source_reg_id(self) -> int:
         """The RegID of the source at its stores; 0: its stores assigned different ones."""
-        return self.progress.source_reg_id
+        return self._progress.source_reg_id
 
     @property
     def payloads(self) -> list[bytes]:
@@ -173,17 +173,17 @@ class DeliveredBatch:
     def __repr__(self) -> str:
         return f"<DeliveredBatch {self.source} [{self.first}, {self.last}] epoch {self.epoch}>"
 
-    def messages(self, payloads: list[bytes] | None = None) -> Iterator[Message]:
-        """Yield its messages in order. Each message is made when it is taken.
+    def messages(self) -> Iterator[Message]:
+        """Yield its messages in order. Each message is made when it is taken."""
+        return self._messages_of(self.payloads)
 
-        payloads: a copy of `payloads`, which ends the iteration when it is emptied.
-        """
-        contents = self.payloads if payloads is None else payloads
-        return map(Message, repeat(self), range(self.first, self.last + 1), contents)
+    def _messages_of(self, payloads: list[bytes]) -> Iterator[Message]:
+        """Yield its messages; payloads: its own, or a copy that ends the iteration when emptied."""
+        return map(Message, repeat(self), range(self.first, self.last + 1), payloads)
 
     def acknowledge(self, *, all_before: bool = False) -> None:
         """Acknowledge all its messages, as `Message.acknowledge` does."""
-        _acknowledge(self.progress, self.first, self.last, all_before)
+        _acknowledge(self._progress, self.first, self.last, all_before)
 
     def nack(self, delay: float = 0.0) -> None:
         """Deliver all its messages again after `delay` seconds, as `Message.nack` does."""
@@ -193,11 +193,11 @@ class DeliveredBatch:
         """Return a handle that acknowledges all its messages later."""
         return MessageHandle(self, self.first, self.last)
 
-    def part(self, first: int, last: int) -> DeliveredBatch:
+    def _part(self, first: int, last: int) -> DeliveredBatch:
         """Return a batch with only these of its messages."""
         piece = self._piece
         part = BatchPart(first, last, piece.header, piece.frame, piece.retransmitted)
-        return DeliveredBatch(part, self.progress, self._redeliver, self.attempt)
+        return DeliveredBatch(part, self._progress, self._redeliver, self.attempt)
 
 
 class Message:
@@ -265,7 +265,7 @@ class Message:
         Only delivery="live" delivers a message that may be withdrawn: see `Withdrawn`. The content
         may be the same or not. An earlier receiver with this session ID does not count.
         """
-        return self.sequence in self.batch.progress.replaced
+        return self.sequence in self.batch._progress.replaced
 
     @property
     def attempt(self) -> int:
@@ -283,7 +283,7 @@ class Message:
         with all messages before it acknowledged. `Receiver.flush` waits for that. A receiver that
         is closed or was fenced tells no more.
         """
-        _acknowledge(self.batch.progress, self.sequence, self.sequence, all_before)
+        _acknowledge(self.batch._progress, self.sequence, self.sequence, all_before)
 
     def nack(self, delay: float = 0.0) -> None:
         """Deliver this message again after `delay` seconds; from any thread.
@@ -320,4 +320,4 @@ def _nack(batch: DeliveredBatch, first: int, last: int, delay: float) -> None:
         frame = cut(frame, header, first, last, header.epoch)
         header = read_header(frame)
     again = BatchPart(first, last, header, frame, piece.retransmitted)
-    redeliver(DeliveredBatch(again, batch.progress, redeliver, batch.attempt + 1), delay)
+    redeliver(DeliveredBatch(again, batch._progress, redeliver, batch.attempt + 1), delay)

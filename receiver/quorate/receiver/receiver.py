@@ -237,7 +237,7 @@ class Receiver:
         while True:
             batch = cursor.batch
             for message in cursor.messages:
-                batch.taken = message.sequence  # type: ignore[union-attr]
+                batch._taken = message.sequence  # type: ignore[union-attr]
                 yield message
             if cursor.batch is batch:
                 cursor.leave()

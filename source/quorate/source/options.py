@@ -189,7 +189,7 @@ class SourceOptions(RemembersGiven):
                 f"is needed with listen={self.listen!r}: receivers must be told one address",
             )
 
-    @property
-    def asks_for_confirmation(self) -> bool:
-        """Whether receivers are to confirm what they have consumed."""
-        return self.confirm_delivery or self.unique_confirmations > 0
+
+def asks_for_confirmation(options: SourceOptions) -> bool:
+    """Return whether receivers are to confirm what they have consumed."""
+    return options.confirm_delivery or options.unique_confirmations > 0

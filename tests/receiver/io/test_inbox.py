@@ -30,7 +30,7 @@ def batch(first: int, last: int, progress: Consumption | None = None) -> Deliver
 
 
 def test_a_part_of_a_batch() -> None:
-    part = batch(10, 19).part(12, 14)
+    part = batch(10, 19)._part(12, 14)
     assert part.payloads == [b"12", b"13", b"14"]
     assert [message.sequence for message in part.messages()] == [12, 13, 14]
     assert (len(part), part.epoch, part.timestamp_ns, part.retransmitted) == (3, 1, 99, True)
@@ -118,7 +118,7 @@ def test_automatic_counts_what_was_left() -> None:
     cursor = Cursor(AcknowledgeMode.AUTOMATIC)
     cursor.enter_messages(one := batch(0, 4, progress))
     for message in cursor.messages:
-        one.taken = message.sequence
+        one._taken = message.sequence
         if message.sequence == 2:
             break
     cursor.count()

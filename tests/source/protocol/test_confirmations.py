@@ -13,6 +13,7 @@ from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Policy
 from quorate.source import DeliveryConfirmed, SourceOptions
+from quorate.source.options import asks_for_confirmation
 from quorate.source.protocol.confirmations import Confirmations
 from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.retention import Retention
@@ -77,9 +78,9 @@ def test_bytes_up_to_a_number() -> None:
 
 
 def test_options() -> None:
-    assert not SourceOptions().asks_for_confirmation
-    assert SourceOptions(confirm_delivery=True).asks_for_confirmation
-    assert SourceOptions(unique_confirmations=1).asks_for_confirmation
+    assert not asks_for_confirmation(SourceOptions())
+    assert asks_for_confirmation(SourceOptions(confirm_delivery=True))
+    assert asks_for_confirmation(SourceOptions(unique_confirmations=1))
     with pytest.raises(InvalidArgument):
         SourceOptions(unique_confirmations=-1)
 

@@ -30,7 +30,7 @@ LOGGED = "holds? other content|taking over a begin|settled by an operator|refuse
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     seams.REPAIR_ROUND_SECONDS.replace(monkeypatch, 0.02)
-    seams.DELAYS_OF_REPAIR.replace(monkeypatch, delays.REPAIR.upto(0.05))
+    seams.DELAYS_OF_REPAIR.replace(monkeypatch, delays.with_longest(delays.REPAIR, 0.05))
     seams.REPAIR_COMPARE_SECONDS.replace(monkeypatch, 0.02)
     seams.PEER_POLLING_ROUND_SECONDS.replace(monkeypatch, 0.02)
     seams.PEER_VIEWS_KEPT_SECONDS.replace(monkeypatch, 0.0)

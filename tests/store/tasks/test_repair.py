@@ -25,7 +25,7 @@ from quorate.v1 import messages_pb2 as v1
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     seams.REPAIR_ROUND_SECONDS.replace(monkeypatch, 0.02)
-    seams.DELAYS_OF_REPAIR.replace(monkeypatch, delays.REPAIR.upto(0.05))
+    seams.DELAYS_OF_REPAIR.replace(monkeypatch, delays.with_longest(delays.REPAIR, 0.05))
 
 
 class Stores:

@@ -62,7 +62,7 @@ SECOND = Lineage((Term(1, 0), Term(2, 50)))
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     seams.REPAIR_ROUND_SECONDS.replace(monkeypatch, 0.02)
-    seams.DELAYS_OF_REPAIR.replace(monkeypatch, delays.REPAIR.upto(0.05))
+    seams.DELAYS_OF_REPAIR.replace(monkeypatch, delays.with_longest(delays.REPAIR, 0.05))
     seams.REPAIR_COMPARE_SECONDS.replace(monkeypatch, 0.02)
     seams.PEER_POLLING_ROUND_SECONDS.replace(monkeypatch, 0.02)
     seams.PEER_VIEWS_KEPT_SECONDS.replace(monkeypatch, 0.0)

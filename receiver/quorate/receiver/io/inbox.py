@@ -135,5 +135,5 @@ def _without(
         if batch.source != source or batch.last < first:
             kept.append(batch)
         elif batch.first < first:
-            kept.append(batch.part(batch.first, first - 1))
+            kept.append(batch._part(batch.first, first - 1))
     return kept

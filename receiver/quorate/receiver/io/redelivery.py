@@ -47,7 +47,7 @@ class Redelivery:
         self._waiting.clear()
 
     def _wait(self, batch: DeliveredBatch, delay: float) -> None:
-        key = (id(batch.progress), batch.first, batch.last)
+        key = (id(batch._progress), batch.first, batch.last)
         if self._ended or key in self._waiting or not _is_lacked(batch):
             return
         self._inbox.delay(batch)
@@ -59,4 +59,4 @@ class Redelivery:
 
 
 def _is_lacked(batch: DeliveredBatch) -> bool:
-    return any(map(batch.progress.lacks, range(batch.first, batch.last + 1)))
+    return any(map(batch._progress.lacks, range(batch.first, batch.last + 1)))

@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc.aio
 
-from quorate.protocol.delays import HOPELESS_SECONDS, Delays
+from quorate.protocol.delays import HOPELESS_SECONDS, Delays, with_longest
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -86,7 +86,9 @@ class Watcher:
             self.tried.set()
             self._changed(self.address, None)
             failures += 1
-            delays = self._delays if error.retryable else self._delays.upto(HOPELESS_SECONDS)
+            delays = (
+                self._delays if error.retryable else with_longest(self._delays, HOPELESS_SECONDS)
+            )
             await asyncio.sleep(delay(delays, failures))
 
     def silent(self, silence: Unreachable) -> None:

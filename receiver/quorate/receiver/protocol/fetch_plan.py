@@ -14,7 +14,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from quorate.protocol.delays import RECONNECT, Delays
+from quorate.protocol.delays import RECONNECT, Delays, delay_after
 from quorate.protocol.fragments import Batch
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.limits import SEQUENCE_MAX
@@ -348,7 +348,7 @@ class FetchPlan:
         peer = self._peer(request.peer)
         if peer is not None:
             peer.failures += 1
-            peer.resume_at = now + self._delays.after(peer.failures)
+            peer.resume_at = now + delay_after(self._delays, peer.failures)
             peer.poll_at = peer.resume_at
 
     def given_back(self, request: Request) -> None:

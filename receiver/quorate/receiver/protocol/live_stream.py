@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quorate.protocol.delays import HOPELESS_SECONDS, RECONNECT, Delays
+from quorate.protocol.delays import HOPELESS_SECONDS, RECONNECT, Delays, delay_after, with_longest
 from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
 from quorate.protocol.fragments import Assembly
 from quorate.protocol.framing import check_batch, read_header
@@ -160,8 +160,8 @@ class Following:
             self._failures = 0
         self._failures += 1
         # While no store says that the source lives, the directory will report its return.
-        delays = self._delays if self._record.live else self._delays.upto(HOPELESS_SECONDS)
-        return None if is_news else delays.after(self._failures)
+        delays = self._delays if self._record.live else with_longest(self._delays, HOPELESS_SECONDS)
+        return None if is_news else delay_after(delays, self._failures)
 
     # Inside.
 

@@ -21,7 +21,7 @@ from quorate.protocol.fragments import LargeBatch
 from quorate.protocol.limits import FRAGMENT_BYTES
 from quorate.protocol.wire import source_from_wire
 from quorate.source import events
-from quorate.source.options import SourceOptions
+from quorate.source.options import SourceOptions, asks_for_confirmation
 from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.fetch_answers import answers
 from quorate.source.protocol.frames import (
@@ -219,7 +219,7 @@ class LiveServer:
         attached = v1.Attached(
             information=core.information(),
             next_sequence=core.packed_upto + 1,
-            confirm=self._options.asks_for_confirmation,
+            confirm=asks_for_confirmation(self._options),
         )
         receiver.told_stable_upto = core.stable_upto
         try:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from quorate.protocol.ends import Position, Told, living
 from quorate.protocol.limits import SEQUENCE_MAX
-from quorate.protocol.pacing import ReceiverPacing, waited_for
+from quorate.protocol.pacing import ReceiverPacing, may_send_upto, waited_for
 from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import RangeSet
 from quorate.source import events
@@ -146,7 +146,7 @@ class Pacing:
             window.pace(SEQUENCE_MAX, sys.maxsize)
         else:
             upto = self._positions[0].acknowledged_upto
-            window.pace(self.bound.may_send_upto(upto), self._size_upto(upto) + self.bound.bytes)
+            window.pace(may_send_upto(self.bound, upto), self._size_upto(upto) + self.bound.bytes)
 
     def knows_enough(self, policies: Iterable[Policy]) -> bool:
         """Return whether the stores that reported must know every receiver to wait for.
@@ -192,7 +192,7 @@ class Pacing:
         return tuple(
             each
             for each in self._positions
-            if window.next_sequence > self.bound.may_send_upto(each.acknowledged_upto)
+            if window.next_sequence > may_send_upto(self.bound, each.acknowledged_upto)
             or window.sent_bytes >= self._size_upto(each.acknowledged_upto) + self.bound.bytes
         )
 

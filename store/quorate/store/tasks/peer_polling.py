@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import grpc.aio
 
-from quorate.protocol.delays import LIMBO
+from quorate.protocol.delays import LIMBO, delay_after
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -112,7 +112,7 @@ class Peers:
                 # So a pause follows the slowest answer, but not the wait for a silent peer.
                 if self._engine.core.in_limbo:
                     rounds_in_limbo += 1
-                    await self._pause(max(LIMBO.after(rounds_in_limbo), took))
+                    await self._pause(max(delay_after(LIMBO, rounds_in_limbo), took))
                 else:
                     rounds_in_limbo = 0
                     await self._pause(max(ROUND_SECONDS, min(10 * took, ROUND_SECONDS_MAX)))

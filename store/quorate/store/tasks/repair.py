@@ -175,7 +175,7 @@ class Repair:
             self._note_conflicts(state, case)
             self._now = "idle"
         case.failures = 0 if done else case.failures + 1
-        rest = ROUND_SECONDS if done else delays.REPAIR.after(case.failures)
+        rest = ROUND_SECONDS if done else delays.delay_after(delays.REPAIR, case.failures)
         case.until = self._clock() + rest
 
     async def _tried(self, state: SourceState, work: object) -> bool:
