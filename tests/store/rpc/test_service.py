@@ -673,6 +673,9 @@ async def test_what_is_asked_over_and_over_does_not_flood_the_log(
             await client.promise(2, b"other")
         with pytest.raises(InvalidArgument):
             await client.promise(0)
+        async with Client(node.address) as again:  # from another port
+            with pytest.raises(InvalidArgument):
+                await again.promise(0)
     ours = [record for record in caplog.records if record.name == "quorate.store.rpc.service"]
     refused = [record.message for record in ours if record.message.startswith("refused")]
     assert len(refused) == 1

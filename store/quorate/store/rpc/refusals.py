@@ -1,4 +1,4 @@
-"""The lines of the log about refused calls: one for each client and cause, however often it tries.
+"""The lines of the log about refused calls: one for each host and cause, however often it tries.
 
 Nothing is refused here.
 """
@@ -19,14 +19,14 @@ class Refusals:
     def __init__(self) -> None:
         self._told: OrderedDict[tuple[str, str, str], None] = OrderedDict()
 
-    def level(self, client: str, error: QuorateError) -> int:
-        """Return the level of the line about a refusal of this client's call."""
+    def level(self, host: str, error: QuorateError) -> int:
+        """Return the level of the line about a refusal of a call that comes from this host."""
         # Times in an error's text change with each attempt; its first fact says what it is about.
         subject = next(iter(error.facts().values()), "")
         if isinstance(error, ContentConflict):
             # Each conflict is news by itself, and only once, whichever client runs into it.
-            client, subject = "", str(error)
-        key = (client, type(error).__name__, subject)
+            host, subject = "", str(error)
+        key = (host, type(error).__name__, subject)
         is_told = key in self._told
         self._told[key] = None
         self._told.move_to_end(key)

@@ -100,6 +100,11 @@ def _answering(
     return call
 
 
+def _host_of(context: Context) -> str:
+    """Return the host of a client. A client that connects again has another port each time."""
+    return str(context.peer()).rpartition(":")[0]
+
+
 class Service(StoreServicer):  # type: ignore[misc]
     """The service of one store."""
 
@@ -166,12 +171,12 @@ class Service(StoreServicer):  # type: ignore[misc]
             # Where there is no source, nothing is registered.
             is_known = state is None or state.receivers.get(request.session_id) is not None
         if not is_known:
-            self._newcomers.take(context.peer().rpartition(":")[0], time.monotonic())
+            self._newcomers.take(_host_of(context), time.monotonic())
 
     async def refuse(self, context: Context, error: QuorateError) -> NoReturn:
         """End a call with an error."""
         self._engine.rejected += 1
-        level = self._refusals.level(context.peer(), error)
+        level = self._refusals.level(_host_of(context), error)
         _log.log(level, "refused %s: %s", type(error).__name__, error)
         await abort(context, error)
 
