@@ -6,14 +6,14 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from tests import seams
 from tests.receiver.fakes import NAME, Group
 
-from quorate.protocol.errors import Closed, Deregistered, Fenced, UnknownTopic
+from quorate.protocol.errors import Closed, Deregistered, Fenced, UnknownTopic, WaitsForItself
 from quorate.receiver import ReceiverOptions, RegistrationComplete
 from quorate.receiver.blocking import Receiver
 from quorate.transport.blocking import run_blocking
@@ -248,3 +248,28 @@ def test_a_message_comes_again(group: Group) -> None:
         again = receiver.receive(60)
         assert again is not None
         assert (again.sequence, again.attempt) == (1, 2)
+
+
+def test_a_call_in_a_callback_is_told_at_once(group: Group) -> None:
+    group.store(0)
+    receiver = opened(group)
+    calls: tuple[Callable[[], object], ...] = (
+        receiver.receive,
+        lambda: receiver.receive(timeout=1),
+        lambda: next(iter(receiver)),
+        lambda: next(receiver.batches()),
+        lambda: next(receiver.events()),
+        receiver.flush,
+        receiver.close,
+        receiver.deregister,
+        lambda: opened(group),
+    )
+
+    async def on_the_background_thread(call: Callable[[], object]) -> None:
+        call()
+
+    for call in calls:
+        with pytest.raises(WaitsForItself):
+            run_blocking(on_the_background_thread(call))
+    assert take(receiver, 1) == [0]
+    receiver.close()

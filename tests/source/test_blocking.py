@@ -323,6 +323,25 @@ def test_a_callback_that_would_wait_for_itself_is_told_at_once(group: list[FakeS
         assert source.publish(b"y", timeout=30).sequence == 0
 
 
+def test_a_send_on_a_full_window_in_a_callback_is_told_at_once(group: list[FakeStore]) -> None:
+    source = open_source(group, SourceOptions(flight_messages=1))
+    for store in group:
+        run_blocking(on_loop(store.acknowledging.clear))
+    source.send(b"0")
+    sends = (
+        lambda: source.send(b"1"),
+        lambda: source.send(b"1", b"key"),
+        lambda: source.send_many([b"1"]),
+    )
+    for send in sends:
+        with pytest.raises(WaitsForItself):
+            run_blocking(on_loop(send))
+    assert source.next_sequence == 1
+    for store in group:
+        run_blocking(on_loop(store.acknowledge_again))
+    source.close()
+
+
 @pytest.mark.parametrize("wrong", [{"session_id": "x"}, {"session_id": 1.5}, {"topic": 5}])
 def test_an_argument_of_another_type_is_named(wrong: dict[str, Any]) -> None:
     arguments: dict[str, Any] = {"topic": "orders", "stores": "127.0.0.1:1"} | wrong
