@@ -16,7 +16,7 @@ import google_crc32c
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from quorate.disk.files import sync_directory
+from quorate.disk.files import put_in_place
 from quorate.pipeline.archive.layout import WRITING, day_of, directory_of, file_of
 from quorate.pipeline.archive.manifest import ArchivedFile, BatchMark
 from quorate.pipeline.archive.rows import REPEATED, SCHEMA, frames_of, rows_of, whole
@@ -135,8 +135,7 @@ class FileWriter:
         self._sink.finish()
         last = self._next - 1
         path = file_of(self._source, self.day, self._first, last, self._sink.checksum)
-        os.replace(self._temporary, self._archive / path)
-        sync_directory(self._temporary.parent)
+        put_in_place(self._temporary, self._archive / path)
         return ArchivedFile(
             path,
             self._source,

@@ -225,7 +225,7 @@ def begin_segment(path: Path, header: Header, batch: bytes = b"") -> Segment:
             os.fsync(descriptor)
             put_in_place(new, path)
         else:
-            new.rename(path)
+            new.rename(path)  # not synced, because without sync nothing is to outlive the host
     finally:
         os.close(descriptor)
     return Segment(path, header, memory)
