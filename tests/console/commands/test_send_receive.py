@@ -56,6 +56,14 @@ def test_what_is_sent_is_received(environment: dict[str, str]) -> None:
     assert received.stdout == b"one\n\nthree\n"
 
 
+def test_what_is_sent_compressed_is_received(environment: dict[str, str]) -> None:
+    lines = b"one and the same line\n" * 100
+    sent = quorate(environment, "send", "compressed", "--compression", "zstd", given=lines)
+    assert sent.returncode == 0, sent.stderr
+    received = quorate(environment, "receive", "compressed", "--count", "100")
+    assert received.stdout == lines
+
+
 def test_a_session_goes_on_where_it_was(environment: dict[str, str]) -> None:
     for words in (b"a\nb\nc\n", b"d\ne\n"):
         result = quorate(environment, "send", "session", "--session-id", "0x10", given=words)

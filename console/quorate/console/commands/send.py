@@ -41,6 +41,7 @@ from quorate.console.ui.settings import (
     resolve,
 )
 from quorate.console.ui.warnings import show_warnings
+from quorate.protocol.compression import Compression
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import check_topic, parse_session_id
 from quorate.protocol.limits import MESSAGE_BYTES_MAX
@@ -119,6 +120,10 @@ def send(
             help="Bytes of the largest message.  [1048576]",
         ),
     ] = None,
+    compression: Annotated[
+        Compression | None,
+        typer.Option(rich_help_panel=FORMAT, help="Compress batches of messages.  [not at all]"),
+    ] = None,
     output: OutputFormat = None,
     events: Annotated[
         bool,
@@ -145,7 +150,7 @@ def send(
         "session_id": parse_session_id(session_id) if session_id is not None else None,
         "take_over": take_over,
         "options": _options(
-            settings, topic, receiver_paced, registration_interval, message_bytes_max
+            settings, topic, receiver_paced, registration_interval, message_bytes_max, compression
         ),
     }
     with ExitStack() as stack:
@@ -162,12 +167,15 @@ def _options(
     receiver_paced: int | None,
     registration_interval: float | None,
     message_bytes_max: int | None,
+    compression: Compression | None,
 ) -> SourceOptions:
     from quorate.source import ReceiverPacing, SourceOptions
 
     given: dict[str, Any] = {}
     if message_bytes_max is not None:
         given["message_bytes_max"] = message_bytes_max
+    if compression is not None:
+        given["compression"] = compression
     if receiver_paced is not None:
         given["receiver_pacing"] = ReceiverPacing(messages=receiver_paced)
     if registration_interval is not None:
