@@ -183,7 +183,9 @@ def types_shown(kind: type) -> Iterator[tuple[str, str]]:
             yield name, repr(shape(member))
 
 
-@pytest.mark.parametrize("kind", {*classes().values(), *(one for pair in PAIRS for one in pair)})
+@pytest.mark.parametrize(
+    "kind", dict.fromkeys([*classes().values(), *(one for pair in PAIRS for one in pair)])
+)
 def test_neither_protobuf_nor_a_library_is_seen(kind: type) -> None:
     """A type of the wire, of gRPC or of tenacity is none for applications."""
     for name, annotation in types_shown(kind):
