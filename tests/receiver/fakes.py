@@ -129,6 +129,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         """Up to which epoch a receiver is over."""
         self.registrations_fail: QuorateError | None = None
         self.registrations_hang = False
+        self.hanging: SourceName | None = None
+        """The source whose receivers get no answer."""
         self.acknowledgements: list[int] = []
         self.acknowledgements_hang = False
         self.first_since = 0
@@ -138,6 +140,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.signs_of_life = 0
         """Acknowledgements of nothing."""
         self.registrations: list[Any] = []
+        self.questions: list[Any] = []
+        """What receivers asked without registering."""
         self.snapshots = 0
         """The directories that were sent whole."""
         self.deregistrations: list[Any] = []
@@ -169,18 +173,20 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             self.changed.notify_all()
 
     async def RegisterReceiver(self, request: Any, context: Any) -> Any:
-        self.registrations.append(request)
+        (self.questions if request.asks_only else self.registrations).append(request)
         await self.tell()
-        if self.registrations_hang:
+        source = _name(request.source)
+        if self.registrations_hang or source == self.hanging:
             await asyncio.Event().wait()
         if self.registrations_fail is not None:
             await abort(context, self.registrations_fail)
-        source = _name(request.source)
         served = self.sources.get(source)
         if served is None:
             await abort(context, UnknownTopic(source.topic, ""))
-        receiver = self.receivers.get((source, request.session_id))
         who = (source, request.session_id)
+        receiver = self.receivers.get(who)
+        if request.asks_only:
+            return self._registered(request, max(self.ended.get(who, 0), request.ended_epoch))
         again = self.instances.get(who) == (request.epoch, request.instance)
         if receiver is not None and request.epoch <= receiver[0] - again:
             await abort(context, Fenced("receiver", request.epoch, receiver[0]))
@@ -189,28 +195,36 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             await abort(context, Fenced("receiver", request.epoch, ended))
         if ended > self.ended.get(who, 0):
             # It was away, and what it has is of a receiver that ended.
-            receiver, self.ended[who] = None, ended
-        known = receiver is not None
-        position = receiver[1] if receiver else NOTHING
+            self.receivers.pop(who, None)
+            self.ended[who] = ended
+        self.spent = max(self.spent, request.spent_epoch)
+        answer = self._registered(request, ended)
         self.asked_to_register += 1
-        self.receivers[who] = [request.epoch, position]
+        self.receivers[who] = [request.epoch, answer.acknowledged_upto]
         self.instances[who] = (request.epoch, request.instance)
         await self.tell()
-        self.spent = max(self.spent, request.spent_epoch)
+        return answer
+
+    def _registered(self, request: Any, ended: int) -> store_v1.RegisterReceiverResponse:
+        who = (_name(request.source), request.session_id)
+        served, receiver = self.sources[who[0]], self.receivers.get(who)
+        if ended > self.ended.get(who, 0):
+            receiver = None
         return store_v1.RegisterReceiverResponse(
             reg_id=request.reg_id or 100,
             source_reg_id=self.source_reg_id,
-            acknowledged_upto=position,
+            acknowledged_upto=receiver[1] if receiver else NOTHING,
             low=served.held.low,
             high=served.high,
             stable_upto=served.stable_upto,
-            known=known,
+            known=receiver is not None,
             limbo=self.limbo,
             lineage=lineage_to_wire(served.lineage),
             ended_epoch=ended,
             spent_epoch=self.spent,
             incarnation=self.word.incarnation,
             known_stores=self.word.known,
+            epoch=max(ended, receiver[0] if receiver else 0),
         )
 
     async def Deregister(self, request: Any, context: Any) -> Any:

@@ -66,7 +66,7 @@ async def test_the_end_of_a_protection_is_waited_for(group: Group) -> None:
     first = group.stores[0]
     async with asyncio.timeout(60):
         async with first.changed:
-            await first.changed.wait_for(lambda: len(first.registrations) > 1)
+            await first.changed.wait_for(lambda: len(first.questions) > 1)
         for store in group.stores:
             store.registrations_fail = None
         async with await opening as receiver:

@@ -53,6 +53,7 @@ def answer_of(registered: Registered) -> StoreAnswer:
         retained_from=answer.retained_from,
         told_ended=answer.ended_epoch,
         spent_epoch=answer.spent_epoch,
+        epoch=answer.epoch,
         word=registered.word,
     )
 

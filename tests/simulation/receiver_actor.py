@@ -73,6 +73,7 @@ from quorate.receiver.protocol.registration import (
 )
 from quorate.receiver.protocol.start_position import (
     StartPosition,
+    chosen_again,
     decide_start,
 )
 from quorate.receiver.protocol.stream import (
@@ -341,15 +342,23 @@ class ReceiverInstance:
     # Registration.
 
     async def _register(self) -> StartPosition:
-        registration = self.registration
+        await self._hear_enough(self.registration.ask)
+        before = self._decide_start(self.options)
+        await self._hear_enough(self.registration.register)
+        return self._decide_start(replace(self.options, choose_start=chosen_again(before)))
+
+    async def _hear_enough(self, try_all: Callable[[], None]) -> None:
         while True:
-            registration.register()
+            try_all()
             await self._carry_out()
-            if registration.enough:
-                record = self.record
-                answers, seen = registration.answers, to_all_of(record.source)
-                return decide_start(record.source, record.policy, answers, self.options, seen)
+            if self.registration.enough:
+                return
             await self._directory_changed.pause(0.5)
+
+    def _decide_start(self, options: ReceiverOptions) -> StartPosition:
+        record, answers = self.record, self.registration.answers
+        seen = to_all_of(record.source)
+        return decide_start(record.source, record.policy, answers, options, seen)
 
     async def _keep_house(self) -> None:
         while not self.fenced:
@@ -410,7 +419,7 @@ class ReceiverInstance:
         except QuorateError as error:
             self.registration.failed(ask, store, error)
         else:
-            if told.told.limbo:
+            if told.told.limbo and not asked.asks_only:
                 self.world.reach("receiver registered with a store in limbo", store)
             self.registration.answered(ask, store, answer_of(told))
         answered.set()

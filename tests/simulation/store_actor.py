@@ -649,15 +649,17 @@ class StoreActor:
                 FOR_EVER,
                 asked.ended_epoch,
                 asked.spent_epoch,
+                asks_only=asked.asks_only,
             )
         )
         answer = registered.answer
-        self.checker.receivers.registered(
-            self.label,
-            asked.session_id,
-            asked.epoch,
-            remembered=answer.known or answer.ended_epoch > 0,
-        )
+        if not asked.asks_only:
+            self.checker.receivers.registered(
+                self.label,
+                asked.session_id,
+                asked.epoch,
+                remembered=answer.known or answer.ended_epoch > 0,
+            )
         return Registered(registered, self._word())
 
     def _word(self) -> Word:

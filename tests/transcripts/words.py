@@ -96,6 +96,8 @@ def request(method: str, asked: Any) -> str | None:
             return f"begin {lineage(step.lineage)}{membership(step.membership)}"
         case RegistrationRequest():
             over = f"; I was over up to epoch {asked.ended_epoch}" if asked.ended_epoch else ""
+            if asked.asks_only:
+                return f"where was I? do not register me yet{over}"
             return f"register me, epoch {asked.epoch}{over}"
         case AskedDeregister(receiver=receiver) if receiver:
             return f"forget me, epoch {asked.epoch}"
@@ -116,7 +118,7 @@ def answer(value: Any) -> str | None:
             has = ranges([Range(told.low, told.high)]) if told.high >= 0 else "nothing"
             over = f"; you were over up to epoch {told.ended_epoch}" if told.ended_epoch else ""
             limbo = "; in limbo" if in_limbo else ""
-            return f"registered; you had consumed {had}{over}; I hold {has}{limbo}"
+            return f"you had consumed {had}{over}; I hold {has}{limbo}"
         case Begun():
             return f"begun; {value.set_aside} set aside" if value.set_aside else "begun"
     return None

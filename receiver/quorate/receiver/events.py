@@ -73,7 +73,7 @@ class RegistrationWaiting:
     limbo: tuple[str, ...]
     """The stores that answered, but are in limbo: they cannot say what they may have lost."""
     silent: tuple[str, ...]
-    """The stores that did not register the receiver. StoreUnresponsive and StoreRefused say why."""
+    """The stores that do not register the receiver. StoreUnresponsive and StoreRefused say why."""
 
     @property
     def by_kind(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:

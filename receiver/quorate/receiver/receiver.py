@@ -217,6 +217,10 @@ class Receiver:
         self._unpaused = 0
         self._tasks: asyncio.TaskGroup
         self._runner: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+        """Set once some source is ready for the registration."""
+        self._may_register = asyncio.Event()
+        """Set once the receiver can open, so that it may fence older instances."""
         self._registered = asyncio.Event()
         self._patience = 0.0
         """Seconds for which each registration waits for the end of another instance's protection.
@@ -430,7 +434,9 @@ class Receiver:
                 await self._find_stores()
                 self._subscription.made()
                 self._subscribed.set()
-                await self._each_registered()
+                await self._until_ready()
+                self._may_register.set()
+                await self._for_each(lambda session: session.registered)
         self._check_open()
         heard = [watcher for watcher in self._watchers if watcher.complete.is_set()]
         registered = any(session.registered.is_set() for session in self._sessions.values())
@@ -472,17 +478,35 @@ class Receiver:
                 for waiting in heard:
                     waiting.cancel()
 
-    async def _each_registered(self) -> None:
-        while True:
-            pending = [one for one in self._sessions.values() if not one.registered.is_set()]
-            if not pending or self._inbox.error is not None:
+    async def _until_ready(self) -> None:
+        """Wait until each source is ready for the registration.
+
+        The others hold up one that is ready for no longer than options.registration_interval.
+        """
+        if self._sessions:
+            await self._until(self._ready)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(
+                min(self._options.registration_interval, self._patience / 2)
+            ):
+                await self._for_each(lambda session: session.ready)
+
+    async def _for_each(self, event_of: Callable[[Session], asyncio.Event]) -> None:
+        while self._inbox.error is None:
+            events = map(event_of, self._sessions.values())
+            pending = next((event for event in events if not event.is_set()), None)
+            if pending is None:
                 return
-            registered = asyncio.ensure_future(pending[0].registered.wait())
-            assert self._runner is not None
-            try:
-                await asyncio.wait([registered, self._runner], return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                registered.cancel()
+            await self._until(pending)
+
+    async def _until(self, event: asyncio.Event) -> None:
+        """Wait for the event, or until the receiver fails."""
+        waiting = asyncio.ensure_future(event.wait())
+        assert self._runner is not None
+        try:
+            await asyncio.wait([waiting, self._runner], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
 
     def _refusal(self) -> QuorateError | None:
         """Return why stores refuse this instance, if another one is the reason."""
@@ -505,7 +529,8 @@ class Receiver:
                 deleted |= {address} if name in session.registration.deleted else set()
                 silent |= {address} if name in waiting.silent else set()
             details.append(
-                f"{waiting.source} is registered with {', '.join(waiting.vouching) or 'no store'}"
+                f"{waiting.source} can be registered with "
+                f"{', '.join(waiting.vouching) or 'no store'}"
                 f", in limbo: {', '.join(waiting.limbo) or 'none'}"
                 f", not registered: {', '.join(waiting.silent) or 'none'}"
             )
@@ -557,6 +582,7 @@ class Receiver:
             events=self._events,
             stores_changed=self._watch_stores,
             subscribed=self._when_subscribed,
+            may_register=self._may_register,
             start=self._start,
             patience=self._patience,
         )
@@ -590,6 +616,8 @@ class Receiver:
     async def _follow(self, session: Session) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(session.run(follow, fetch_from))
+            await session.ready.wait()
+            self._ready.set()
             await session.registered.wait()
             self._registered.set()
 
@@ -659,7 +687,7 @@ class Receiver:
                 },
             )
             for session in self._sessions.values()
-            if session.registration.answers
+            if session.registration.answers and not session.registration.asks_only
         ]
         await ending.run(registered, timeout)
 

@@ -32,7 +32,7 @@ async def test_the_receiver_waits_until_a_store_answers(group: Group) -> None:
         store.first_since, store.locate_fails = 7, StoreStopping(store.name)
 
     async def answer() -> None:
-        await group.stores[0].until(lambda: group.stores[0].asked_to_register)
+        await group.stores[0].until(lambda: group.stores[0].questions)
         group.stores[0].locate_fails = None
 
     answering = asyncio.ensure_future(answer())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 from unittest.mock import AsyncMock
@@ -48,6 +49,7 @@ def session() -> Session:
         events=EventLog(),
         stores_changed=lambda: None,
         subscribed=AsyncMock(return_value=to_all_of(NAME)),
+        may_register=asyncio.Event(),
         patience=0.0,
     )
 

@@ -123,6 +123,77 @@ def asked(ask: Ask) -> tuple[Sequence[str], int]:
     return ask.stores, ask.request.epoch
 
 
+# Asking without registering.
+
+
+def test_whoever_only_asks_joins_nothing_and_then_asks_all_anew_in_a_higher_epoch() -> None:
+    one = Registering()
+    one.core.ask()
+    assert [one.ask.request.asks_only] == [True]
+    one.said(a=replace(YES, epoch=3), b=replace(YES, epoch=5), c=NEW)
+    assert one.is_done()
+    assert one.enough()
+    assert not one.core.joined
+    assert not one.told(Joined)
+    assert [one.core.answers[store].is_new for store in "abc"] == [False, False, True]
+    one.core.register()
+    assert not one.enough(), "answers to questions are no registration"
+    assert [one.ask.request.asks_only] == [False]
+    assert asked(one.ask) == (("a", "b", "c"), 6)
+    one.said(a=YES, b=YES, c=YES)
+    assert one.is_done()
+    assert one.core.joined == {"a", "b", "c"}
+    assert not one.core.answers["c"].is_new, "another instance has registered there since"
+
+
+def test_enough_stores_have_to_answer_at_the_same_time() -> None:
+    one = Registering()
+    one.core.ask()
+    one.said(a=YES, b=AWAY, c=AWAY)
+    assert one.is_done()
+    one.core.ask()
+    one.said(a=AWAY, b=YES, c=AWAY)
+    assert one.is_done()
+    assert not one.enough()
+
+
+def test_a_store_that_was_silent_when_it_was_asked_is_not_waited_for_again() -> None:
+    one = Registering()
+    one.core.ask()
+    one.said(a=YES, b=YES)
+    assert not one.is_done()
+    one.now = INTERVAL
+    assert one.is_done()
+    one.core.register()
+    one.said(a=YES)
+    assert not one.is_done(), "one is not enough"
+    one.said(b=YES)
+    assert one.is_done()
+    assert one.core.joined == {"a", "b"}
+    one.core.keep_house()
+    assert one.ask.stores == ("c",), "it joins when it answers"
+
+
+def test_a_question_tells_the_stores_which_epochs_have_ended() -> None:
+    one = Registering()
+    one.core.ask()
+    one.said(a=replace(YES, told_ended=4, epoch=4), b=YES, c=replace(YES, told_ended=4, epoch=4))
+    assert one.ask.stores == ("b",)
+    assert (one.ask.request.ended_epoch, one.ask.request.epoch) == (4, 5)
+    one.said(b=NEW)
+    assert one.is_done()
+    assert one.core.answers["b"].acknowledged_upto == NOTHING
+
+
+def test_questions_fail_for_what_registrations_fail_for() -> None:
+    for error in (RegIdInUse(5, "a", "another"), ReceiverActive("it", "a", 60_000)):
+        one = Registering()
+        one.core.ask()
+        one.said(a=error, b=error)
+        assert one.is_done()
+        assert one.error() is error
+
+
 # Everybody, in one epoch.
 
 

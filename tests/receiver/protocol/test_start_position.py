@@ -17,6 +17,7 @@ from quorate.protocol.policy import IntergroupRule, Policy
 from quorate.receiver.options import ReceiverOptions
 from quorate.receiver.protocol.start_position import (
     StoreAnswer,
+    chosen_again,
     decide_start,
     has_position,
 )
@@ -199,3 +200,30 @@ def test_the_request_maximum_limits_a_start() -> None:
     answers = {store: answer(NOTHING, 9) for store in "abc"}
     options = ReceiverOptions(request_maximum=2)
     assert decide_start(NAME, POLICY, answers, options, ALL, Start.at(3)).first == 7
+
+
+@pytest.mark.parametrize(
+    ("choice", "first"),
+    [
+        (None, 6),
+        (2, 6),  # as it was
+        (4, 4),
+        (8, 8),
+        (10, 10),  # only what is new
+    ],
+)
+def test_a_choice_holds_and_an_unchanged_start_moves_with_the_positions(
+    choice: int | None, first: int
+) -> None:
+    options = ReceiverOptions(choose_start=None if choice is None else lambda _: choice)
+    before = decide_start(NAME, POLICY, dict.fromkeys("ab", answer(1, 9)), options, ALL)
+    again = replace(options, choose_start=chosen_again(before))
+    answers = dict.fromkeys("ab", answer(5, 9))
+    assert decide_start(NAME, POLICY, answers, again, ALL).first == first
+
+
+def test_a_choice_that_is_no_longer_there_means_only_what_is_new() -> None:
+    options = ReceiverOptions(choose_start=lambda _: 8)
+    before = decide_start(NAME, POLICY, dict.fromkeys("ab", answer(1, 9)), options, ALL)
+    again = replace(options, choose_start=chosen_again(before))
+    assert decide_start(NAME, POLICY, dict.fromkeys("ab", answer(1, 3)), again, ALL).first == 4

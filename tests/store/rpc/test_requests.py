@@ -192,6 +192,21 @@ async def test_a_receiver_that_lives_is_not_replaced_unasked(store: Store) -> No
     await store.done(store.requests.register_receiver(other._replace(take_over=True)))
 
 
+async def test_a_question_registers_nothing(store: Store) -> None:
+    await store.registered(lifetimes=Lifetimes(5, 50))
+    written = rows(store.world, Table.RECEIVERS)
+    other = receiver(instance=b"other", asks_only=True)
+    with pytest.raises(ReceiverActive):
+        await store.requests.register_receiver(other)
+    told = await store.requests.register_receiver(other._replace(take_over=True))
+    assert (told.answer.epoch, told.answer.known, told.limbo) == (1, True, False)
+    await store.requests.register_receiver(other._replace(session_id=SESSION + 1))
+    store.writer.let()
+    assert rows(store.world, Table.RECEIVERS) == written
+    assert store.core.sources[ORDERS].receivers[SESSION].instance == b"r"
+    assert store.core.sources[ORDERS].receivers.keys() == {SESSION}
+
+
 async def test_what_a_receiver_asks_for_is_kept_with_it(store: Store) -> None:
     await store.registered(lifetimes=Lifetimes(5, 50))
     lives = store.world.restarted().core.identities.lives

@@ -694,3 +694,10 @@ async def test_a_flood_of_new_identities_is_refused_and_known_ones_come_back(
             await client.promise(1, source=SourceName("orders", 2))
         assert caught.value.client == "ipv4:127.0.0.1"
         await client.promise(2, source=SourceName("orders", 1))
+        question = store_v1.RegisterReceiverRequest(
+            source=source_to_wire(SourceName("orders", 1)),
+            session_id=1,
+            protocol_version=PROTOCOL_VERSION,
+            asks_only=True,
+        )
+        await client.call("RegisterReceiver", question)

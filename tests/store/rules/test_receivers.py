@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import replace
 from itertools import permutations, product
 
 import pytest
@@ -46,6 +48,33 @@ def test_a_new_receiver_is_told_what_is_there(world: World) -> None:
     assert (registered.acknowledged_upto, registered.known) == (NOTHING, False)
     assert registered.reg_id == 2
     assert registered.lineage == world.core.sources[ORDERS].lineage
+
+
+@pytest.mark.parametrize("ended_epoch", [0, 2, 5])
+@pytest.mark.parametrize("limbo", ["", "it was wiped"])
+@pytest.mark.parametrize("acknowledged", [None, NOTHING, 7])
+def test_a_question_is_answered_as_a_registration_and_changes_nothing(
+    world: World, acknowledged: int | None, limbo: str, ended_epoch: int
+) -> None:
+    state = world.core.sources[ORDERS]
+    if acknowledged is not None:
+        register(world, 3)
+        acknowledge(world, 3, acknowledged)
+    state.limbo = limbo
+    before = deepcopy((state.receivers, state.ended, state.registration))
+    told = world.receivers.look_up(ORDERS, SESSION, 0, ended_epoch=ended_epoch)
+    assert (state.receivers, state.ended, state.registration) == before
+    assert told.epoch == max(ended_epoch, 3 if acknowledged is not None else 0)
+    registered = world.receivers.register(ORDERS, SESSION, 0, 6, ended_epoch=ended_epoch).answer
+    spent = registered.spent_epoch
+    assert replace(told, epoch=6, reg_id=registered.reg_id, spent_epoch=spent) == registered
+    assert told.reg_id in (0, registered.reg_id)
+
+
+def test_a_question_finds_a_reg_id_that_another_has(world: World) -> None:
+    world.done(world.receivers.register(ORDERS, SESSION + 1, 5, 1))
+    with pytest.raises(RegIdInUse):
+        world.receivers.look_up(ORDERS, SESSION, 5)
 
 
 def test_no_registration_leaves_the_next_instance_without_an_epoch(world: World) -> None:

@@ -50,6 +50,7 @@ def answer_from_wire(answer: store_v1.RegisterReceiverResponse) -> StoreAnswer:
         state_only=answer.durability == DURABILITY_STATE_ONLY,
         told_ended=answer.ended_epoch,
         spent_epoch=answer.spent_epoch,
+        epoch=answer.epoch,
         word=Word(answer.incarnation, tuple(answer.known_stores)),
     )
 
@@ -78,6 +79,11 @@ class Registrar:
         )
         self._waited_for = options.waited_for
         self._tell = tell
+
+    async def ask(self) -> None:
+        """Ask the stores without registering. Raise ReceiverActive or RegIdInUse."""
+        self._registration.ask()
+        await self._carry_out()
 
     async def register(self) -> None:
         """Register with the stores. Raise ReceiverActive or RegIdInUse."""
@@ -159,5 +165,6 @@ class Registrar:
             not_waited_for=not self._waited_for,
             ended_epoch=asked.ended_epoch,
             spent_epoch=asked.spent_epoch,
+            asks_only=asked.asks_only,
             protocol_version=PROTOCOL_VERSION,
         )

@@ -39,6 +39,7 @@ from quorate.receiver.protocol.live_stream import Following
 from quorate.receiver.protocol.start_position import (
     StartPosition,
     StoreAnswer,
+    chosen_again,
     decide_start,
     has_position,
 )
@@ -93,6 +94,7 @@ class Session:
         events: EventLog[event.Event],
         stores_changed: Callable[[], None],
         subscribed: Callable[[], Awaitable[Subscription]],
+        may_register: asyncio.Event,
         patience: float,
         start: Start = Start.EARLIEST,
     ) -> None:
@@ -101,6 +103,7 @@ class Session:
         - stores_changed: is called when `record` names other stores.
         - patience: seconds for which to wait for the end of another instance's protection.
         - subscribed: waits until the receiver has subscribed, and returns what was there then.
+        - may_register: is set once the receiver can open, so that it may fence older instances.
         - start: where to start if no store has a position of the receiver.
         """
         self.source = record.source
@@ -115,6 +118,7 @@ class Session:
         self.events = events
         self._tell_stores_changed = stores_changed
         self._subscribed = subscribed
+        self._may_register = may_register
         self._start = start
         self.registration = registration.Registration(
             record.source,
@@ -127,6 +131,8 @@ class Session:
         )
         self.registration.protection.until = asyncio.get_running_loop().time() + patience
         self._registrar = Registrar(self.registration, peers, reg_ids, options, self._heard)
+        self.ready = asyncio.Event()
+        """Set once enough stores have answered, and the start was decided from their answers."""
         self.registered = asyncio.Event()
         self.stream: Stream
         self.plan: FetchPlan
@@ -346,11 +352,25 @@ class Session:
     # Inside.
 
     async def _register(self) -> StartPosition:
+        """Register, and return where to start.
+
+        The stores are asked first without registering: a receiver that cannot open leaves a working
+        instance alone. The positions may move until it registers. So the start is decided again.
+        """
+        await self._hear_enough(self._registrar.ask)
+        before = await self._decide_start(self.options)
+        self.ready.set()
+        await self._may_register.wait()
+        await self._hear_enough(self._registrar.register)
+        again = dataclasses.replace(self.options, choose_start=chosen_again(before))
+        return await self._decide_start(again)
+
+    async def _hear_enough(self, try_all: Callable[[], Awaitable[None]]) -> None:
         told: event.RegistrationWaiting | tuple[str, ...] | None = None
         while True:
-            await self._registrar.register()
+            await try_all()
             if self.registration.enough:
-                return await self._decide_start()
+                return
             now = asyncio.get_running_loop().time()
             kept_out = self.registration.waiting_for_identity(now)
             waiting = kept_out[0] if kept_out is not None else self.waiting_for_stores()
@@ -372,14 +392,14 @@ class Session:
             return
         waiting = self.waiting_for_stores()
         log.warning(
-            "%s: registration waits for more stores: registered with %s; in limbo: %s; not "
+            "%s: registration waits for more stores: possible with %s; in limbo: %s; not "
             "registered: %s",
             self.source,
             *(", ".join(names) or "none" for names in waiting.by_kind),
         )
         self.events.add(waiting)
 
-    async def _decide_start(self) -> StartPosition:
+    async def _decide_start(self, options: ReceiverOptions) -> StartPosition:
         seen = await self._subscribed()
         policy, located = self.record.policy, dict[str, int]()
         if self._start.kind is StartKind.SINCE and not has_position(
@@ -387,7 +407,7 @@ class Session:
         ):
             located = await self._located(self._start.value)
         answers = self.registration.answers
-        return decide_start(self.source, policy, answers, self.options, seen, self._start, located)
+        return decide_start(self.source, policy, answers, options, seen, self._start, located)
 
     async def _located(self, time_ns: int) -> dict[str, int]:
         """Return the first number since this time, by store. Wait until a store says it."""
@@ -410,7 +430,7 @@ class Session:
             self.acknowledgements.say_start()
 
     def waiting_for_stores(self) -> event.RegistrationWaiting:
-        """Return which stores registered this receiver so far, and which did not."""
+        """Return which stores register this receiver, as they said so far, and which do not."""
         answers, limbo = self.registration.answers, self.registration.in_limbo
         names = [name for name, _ in self.record.stores]
         return event.RegistrationWaiting(

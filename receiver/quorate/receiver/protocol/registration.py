@@ -1,9 +1,9 @@
 """How a receiver registers with the stores of a source, and stays registered (protocol.md 9).
 
-Pure. `register` and `keep_house` begin an act. `step` says which stores to ask, or how long to
-rest; answers and failures go in, until nothing is under way. The results are in `answers`, `joined`
-and `error`, and `events` report them. This module decides which of several instances of one
-receiver goes on. The place where a receiver starts is not decided here.
+Pure. `ask`, `register` and `keep_house` begin an act. `step` says which stores to ask, or how long
+to rest; answers and failures go in, until nothing is under way. The results are in `answers`,
+`joined` and `error`, and `events` report them. This module decides which of several instances of
+one receiver goes on. The place where a receiver starts is not decided here.
 """
 
 from __future__ import annotations
@@ -93,6 +93,8 @@ class RegistrationRequest:
     spent_epoch: int
     """The last epoch in which a registration of any receiver of the source ended."""
     take_over: bool
+    asks_only: bool = False
+    """Whether the store only answers, and registers nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,12 +236,16 @@ class Registration:
         self._ask: Ask | None = None
         self._rest: Rest | None = None
         self._awaited: set[str] = set()
+        self._silent: frozenset[str] = frozenset()
+        """The stores that did not answer in time when they were only asked."""
         self._held: dict[str, int] = {}
         """The epoch that each asked store holds against this one; 0: it registered this one."""
         self._until = 0.0
         self._unjoined: list[str] = []
         self._joining: set[str] = set()
         self._has_left = False
+        self.asks_only = True
+        """Whether no store was asked yet to register this instance: the answers fence no other."""
         self.phase = Phase.IDLE
         self.protection = Protection()
         """The protection of another instance, which stores may refuse this one for."""
@@ -298,12 +304,22 @@ class Registration:
         for store in self.answers.keys() - self.stores.keys():
             self.forget(store)
 
+    def ask(self) -> None:
+        """Ask every store once what it would answer to a registration, and register nowhere.
+
+        A receiver that cannot open so leaves a working instance alone. The error is set as by
+        `register`.
+        """
+        self.phase, self.answers, self._silent = Phase.REGISTERING, {}, frozenset()
+
     def register(self) -> None:
         """Try every store once, in an epoch that suits all that answer.
 
         A store in limbo is asked again. The error is set if another instance is the reason that too
         few stores register this one, and its protection will not end in time.
         """
+        if self.asks_only:
+            self.asks_only, self.answers = False, {}
         self.phase, self._has_left = Phase.REGISTERING, False
 
     def keep_house(self) -> None:
@@ -333,10 +349,10 @@ class Registration:
         self._anothers.discard(store)
         self.ended_epoch = max(answer.told_ended, self.ended_epoch)
         self.spent_epoch = max(answer.spent_epoch, self.spent_epoch)
-        if not answer.known:
+        if not answer.known and not self.asks_only:
             self._new_at.add(store)
         told_ended = max(answer.told_ended, ask.request.ended_epoch)
-        is_new = store in self._new_at
+        is_new = store in self._new_at or not answer.known
         self.answers[store] = replace(answer, is_new=is_new, told_ended=told_ended)
         self._forget_replaced()
         if store in self.answers:
@@ -434,6 +450,7 @@ class Registration:
             self.ended_epoch,
             self.spent_epoch,
             self._take_over,
+            self.asks_only,
         )
         self._ask = Ask(tuple(self._whom()), request)
         self._awaited, self._held, self._refusals = set(self._ask.stores), {}, {}
@@ -452,6 +469,8 @@ class Registration:
 
     def _is_round_over(self, now: float) -> bool:
         if not self._awaited:
+            return True
+        if self.phase is Phase.REGISTERING and self.enough and self._awaited <= self._silent:
             return True
         if self.phase in (Phase.REGISTERING, Phase.CONTESTING) and self._highest_held():
             return True
@@ -490,6 +509,10 @@ class Registration:
     def _all_asked(self, now: float) -> None:
         heard = self._highest_held()
         self._note_protection(now)
+        if self.asks_only:
+            self._silent = frozenset(self._awaited)
+            known = (answer.epoch for answer in self.answers.values())
+            self.epoch = max(self.epoch, max(known, default=0) + 1)
         if heard:
             # Some store holds a higher epoch: of another instance, or of this one before its answer
             # was lost. All stores are to know one epoch, above that.
@@ -500,6 +523,8 @@ class Registration:
         elif self.protection.stores and not self.enough:
             if not self.protection.is_worth_waiting_for(now):
                 self.error = self.protection.refusal
+            self.phase = Phase.IDLE
+        elif self.asks_only:
             self.phase = Phase.IDLE
         elif self.enough and not self._has_left and self._leave_epoch():
             pass  # All stores are asked in the new epoch.

@@ -55,6 +55,8 @@ class StoreAnswer:
     knows."""
     word: Word = NO_WORD
     """The store's incarnation, and those of the stores that it knows."""
+    epoch: int = 0
+    """The highest epoch of this receiver, running or ended, that the store knows; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,16 @@ def decide_start(
     says_start = first > 0 and (is_asked or (is_new and first <= released))
     stable_upto = highest(lambda one: one.stable_upto)
     return StartPosition(first, point, high, lineage, stable_upto, says_start)
+
+
+def chosen_again(start: StartPosition) -> Callable[[StartingPoint], int]:
+    """Return a choice of the start that repeats what was decided from earlier answers.
+
+    The start moves with the positions if it was left unchanged then.
+    """
+    if start.first == start.point.low_by_request_maximum:
+        return lambda point: point.low
+    return lambda _: start.first
 
 
 def _asked(start: Start, low: int, then: int, high: int, since: int) -> int:

@@ -72,6 +72,8 @@ class AskedReceiver(NamedTuple):
     spent_epoch: int
     reg_id: int = 0
     waited_for: bool = True
+    asks_only: bool = False
+    """Whether the store only answers, and registers nothing."""
 
 
 class AskedPosition(NamedTuple):
@@ -185,10 +187,18 @@ class Requests:
     # Receivers.
 
     async def register_receiver(self, asked: AskedReceiver) -> RegisteredReceiver:
-        """Register a receiver with one source, durable on return."""
+        """Register a receiver with one source, durable on return; or only answer, if asked so."""
         engine, source, session_id = self._engine, asked.source, asked.session_id
         if source not in engine.core.sources and (reason := engine.core.limbo_without(source)):
             raise InLimbo(str(source), engine.core.store, reason)
+        self._keeper.check_receiver_free(
+            source, session_id, asked.instance, take_over=asked.take_over
+        )
+        if asked.asks_only:
+            told = engine.receivers.look_up(
+                source, session_id, asked.reg_id, ended_epoch=asked.ended_epoch
+            )
+            return RegisteredReceiver(told, bool(engine.core.limbo_of(told.state)))
         change = self._register(asked)
         state = change.answer.state
         # The store may leave limbo meanwhile, with positions that are not in this answer.
@@ -201,14 +211,12 @@ class Requests:
         return RegisteredReceiver(registered, was_in_limbo or bool(engine.core.limbo_of(state)))
 
     def _register(self, asked: AskedReceiver) -> Change[Registered]:
-        source, session_id, instance = asked.source, asked.session_id, asked.instance
-        self._keeper.check_receiver_free(source, session_id, instance, take_over=asked.take_over)
         return self._engine.receivers.register(
-            source,
-            session_id,
+            asked.source,
+            asked.session_id,
             asked.reg_id,
             asked.epoch,
-            instance,
+            asked.instance,
             waited_for=asked.waited_for,
             ended_epoch=asked.ended_epoch,
             spent_epoch=asked.spent_epoch,

@@ -161,6 +161,8 @@ class Service(StoreServicer):  # type: ignore[misc]
     def admit(self, request: object, context: Context) -> None:
         """Raise TooManyRegistrations if a client floods the store with new identities."""
         match request:
+            case store_v1.RegisterReceiverRequest(asks_only=True):
+                return  # Nothing is registered.
             case store_v1.PromiseRequest() | store_v1.RegisterReceiverRequest():
                 source = SourceName(request.source.topic, request.source.session_id)
             case _:
@@ -261,6 +263,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             request.spent_epoch,
             request.reg_id,
             waited_for=not request.not_waited_for,
+            asks_only=request.asks_only,
         )
         registered, limbo = await self._requests.register_receiver(asked)
         response = store_v1.RegisterReceiverResponse(
@@ -278,6 +281,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             ended_epoch=registered.ended_epoch,
             spent_epoch=registered.spent_epoch,
             known_stores=self._engine.core.standing.known(),
+            epoch=registered.epoch,
         )
         response.lineage.extend(await lineage_entries(registered.lineage, Turn()))
         return response

@@ -56,6 +56,8 @@ class Registered:
     """The epoch up to which this receiver was deregistered; other stores may not know it."""
     spent_epoch: int = 0
     """The highest epoch in which any receiver of the source was deregistered."""
+    epoch: int = 0
+    """The highest epoch in which this receiver is registered, or was deregistered; 0: none."""
 
 
 def statuses(state: SourceState) -> list[store_v1.ReceiverStatus]:
@@ -174,22 +176,35 @@ class Receivers:
                 record.acknowledged_upto, record.confirmed_epoch = NOTHING, epoch
         record.instance, record.waited_for = instance, waited_for
         ends = [*note(state, session_id, ended_epoch), *spend(state, spent_epoch)]
-        end = state.ended.get(session_id)
-        held = state.held
-        answer = Registered(
-            record.reg_id,
+        answer = _answer(
             state,
-            state.lineage,
+            record.reg_id,
             record.acknowledged_upto,
-            held.ranges.low,
-            held.high,
-            held.stable_upto,
             known,
-            held.retained_from,
-            end.epoch if end is not None and not end.settled else 0,
-            state.registration.spent_receiver_epoch,
+            _unsettled(state, session_id),
+            epoch,
         )
         return Change(answer, (*ends, state.receiver_row(session_id, record)))
+
+    def look_up(
+        self, source: SourceName, session_id: int, reg_id: int, *, ended_epoch: int = 0
+    ) -> Registered:
+        """Return the answer that a registration would get now, and change nothing.
+
+        ended_epoch: as in `register`. Raises UnknownTopic, RegIdInUse.
+        """
+        state = self.source(source)
+        record = state.receivers.get(session_id)
+        self._reg_ids.check_not_of_another(record.reg_id if record is not None else 0, reg_id)
+        ended_upto = state.ended_upto(session_id)
+        unsettled = ended_epoch if ended_epoch > ended_upto else _unsettled(state, session_id)
+        ended_epoch = max(ended_epoch, ended_upto)
+        if record is None:
+            return _answer(state, 0, NOTHING, False, unsettled, ended_epoch)
+        known = record.confirmed_epoch > ended_epoch or not ended_epoch
+        position = record.acknowledged_upto if known and not state.limbo else NOTHING
+        epoch = max(record.epoch, ended_epoch)
+        return _answer(state, record.reg_id, position, known, unsettled, epoch)
 
     def acknowledge(
         self,
@@ -232,3 +247,29 @@ class Receivers:
             return ()
         record.acknowledged_upto, record.confirmed_epoch = position, confirmed_epoch
         return (state.receiver_row(session_id, record),)
+
+
+def _unsettled(state: SourceState, session_id: int) -> int:
+    """Return the epoch up to which this receiver ended, if other stores may not know it; else 0."""
+    end = state.ended.get(session_id)
+    return end.epoch if end is not None and not end.settled else 0
+
+
+def _answer(
+    state: SourceState, reg_id: int, position: int, known: bool, ended_epoch: int, epoch: int
+) -> Registered:
+    held = state.held
+    return Registered(
+        reg_id,
+        state,
+        state.lineage,
+        position,
+        held.ranges.low,
+        held.high,
+        held.stable_upto,
+        known,
+        held.retained_from,
+        ended_epoch,
+        state.registration.spent_receiver_epoch,
+        epoch,
+    )
