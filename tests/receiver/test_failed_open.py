@@ -179,3 +179,20 @@ async def test_a_source_that_no_store_registers_holds_up_the_others_for_an_inter
     async with one:
         complete = await told(one, RegistrationComplete)
         assert complete.source == NAME
+
+
+@pytest.mark.expects_log("directory of|is silent|does not register")
+async def test_one_that_gave_up_on_a_hanging_store_gets_sources_that_come_later(
+    stores: Stores,
+) -> None:
+    """The time to open ends before the store that hangs was given up, and no source is there."""
+    hanging = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    async with hanging:
+        port = hanging.sockets[0].getsockname()[1]
+        named = f"{stores.named('ab')},h=127.0.0.1:{port}"
+        async with (
+            await Receiver.open("orders", stores=named, timeout=0.5) as later,
+            await source(stores) as sending,
+        ):
+            await send(sending, 0, 9)
+            assert await take(later, 10) == numbered(0, 9)

@@ -442,6 +442,11 @@ class Receiver:
         registered = any(session.registered.is_set() for session in self._sessions.values())
         if not heard or (self._sessions and not registered):
             raise self._refusal() or self._no_quorum(heard)
+        if not self._subscribed.is_set():
+            # The time was too short for the stores that hang. Sources may still come.
+            self._subscription.made()
+            self._subscribed.set()
+        self._may_register.set()
         wait = self._options.wait_for_source
         if wait is None or registered:
             return
