@@ -16,6 +16,7 @@ from quorate.protocol.errors import StoreStopping, Unreachable
 from quorate.receiver import (
     Answer,
     Gap,
+    Receiver,
     SourceAttached,
     SourceDetached,
     SourceGone,
@@ -24,6 +25,7 @@ from quorate.receiver import (
     StoreUnresponsive,
     Withdrawn,
 )
+from quorate.receiver.events import Event
 from quorate.transport.connections import Connections
 from quorate.v1 import messages_pb2 as v1
 
@@ -454,6 +456,14 @@ async def test_the_live_stream_of_a_silent_source_is_left(group: Group) -> None:
 
 
 @pytest.mark.expects_log("it said nothing for 0.2 s")
+async def until_told(receiver: Receiver, expected: Event) -> None:
+    """Wait for this very event."""
+    async with asyncio.timeout(60):
+        async for event in receiver.events():
+            if event == expected:
+                return
+
+
 async def test_a_silent_store_is_told_and_watched_again_once_it_is_heard(group: Group) -> None:
     await group.announce()
     connections = Connections(QUICK)
@@ -462,9 +472,10 @@ async def test_a_silent_store_is_told_and_watched_again_once_it_is_heard(group: 
         (store, *_) = group.stores
         store.beating.clear()
         silent = Unreachable(store.address, "it said nothing for 0.2 s")
-        assert await told(receiver, StoreUnresponsive) == StoreUnresponsive(NAME, "a", str(silent))
+        # On a busy machine another store may be silent for as long.
+        await until_told(receiver, StoreUnresponsive(NAME, "a", str(silent)))
         store.beating.set()
-        assert await told(receiver, StoreReturned) == StoreReturned(NAME, "a")
+        await until_told(receiver, StoreReturned(NAME, "a"))
         await store.until(lambda: store.snapshots == 2)
     await connections.close()
 

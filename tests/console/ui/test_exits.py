@@ -34,6 +34,7 @@ CODES = {
     "Fenced": 75,
     "TooManyRegistrations": 69,
     "TakenOver": 75,
+    "NotYetOnDisk": 75,
     "NotYetStable": 75,
     "NotKept": 1,
     "WaitsForItself": 2,

@@ -42,6 +42,9 @@ class NotYetStable(QuorateError):
 class NotYetOnDisk(NotYetStable):
     """Messages that were accepted, and that the publish store's disk has not taken in time."""
 
+    outcome = Outcome.UNKNOWN
+    exit_code = OUTCOME_UNKNOWN
+
     def describe(self) -> str:
         return (
             f"[{self.first}, {self.last}] of {self.source} were accepted, and are not on the disk "
