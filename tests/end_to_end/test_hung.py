@@ -71,3 +71,15 @@ async def test_a_source_hangs_and_goes_on(world: World) -> None:
     await until_registered_again(source)
     await source.send_stable(10)
     await receiver.until_reached(last + 10)
+
+
+async def test_a_receiver_hangs_and_goes_on(world: World) -> None:
+    await world.founded("s1", "s2", "s3")
+    source, receiver, last = await world.streaming(10)
+    receiver.pause()
+    await until_source_says(source, "ReceiverDetached", reason=SILENCE)
+    await source.send_stable(10)
+    receiver.resume()
+    await until_receiver_says(receiver, "SourceAttached", times=2)
+    await source.send_stable(10)
+    await receiver.until_reached(last + 20)

@@ -338,10 +338,15 @@ class ReceiverOverrun:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverDetached:
-    """A receiver has left the live stream."""
+    """A receiver no longer takes the live stream."""
 
     session_id: int
     address: str
+    reason: str
+    """Why, in words: it left or its connection broke, it hung, or the source was closed.
+
+    A receiver that hangs "said nothing for 5 s". It attaches again by itself once it goes on.
+    """
 
 
 @dataclass(frozen=True, slots=True)

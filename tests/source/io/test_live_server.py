@@ -13,7 +13,7 @@ from tests import seams
 from tests.source.fake_store import FakeStore
 from tests.source.support import event_of, open_source
 
-from quorate.protocol.errors import InvalidArgument, UnknownTopic, VersionMismatch
+from quorate.protocol.errors import Closed, InvalidArgument, UnknownTopic, VersionMismatch
 from quorate.protocol.framing import check_batch, read_payloads
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.source import (
@@ -27,10 +27,13 @@ from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
 from quorate.v1 import messages_pb2 as m
 from quorate.v1 import source_pb2 as v1
+from quorate.v1.peer_pb2 import BeatRequest
+from quorate.v1.peer_pb2_grpc import PeerStub
 from quorate.v1.source_pb2_grpc import SourceStub
 
 Stores = list[FakeStore]
 NAME = m.SourceName(topic="orders", session_id=0x10)
+SILENCE = "it said nothing for 0.1 s"
 
 
 class Client:
@@ -54,6 +57,11 @@ class Client:
             "protocol_version": PROTOCOL_VERSION,
         }
         return self.stub.Attach(v1.AttachRequest(**(fields | changes)))
+
+    async def beat_once(self) -> None:
+        """Announce heartbeats, and send no further one."""
+        beat = BeatRequest(interval_seconds=0.05, timeout_seconds=0.1)
+        await PeerStub(self.channel).Beat(beat)
 
     async def fetch(self, first: int, last: int, **changes: Any) -> list[m.FetchAnswer]:
         responses = await self.fetch_responses(first, last, **changes)
@@ -89,7 +97,47 @@ async def test_a_receiver_gets_what_is_sent_from_then_on(stores: Stores) -> None
         assert came == ReceiverAttached(0x20, came.address)
         assert re.fullmatch(r"ipv4:127\.0\.0\.1:\d+", came.address)
         call.cancel()
-        assert await event_of(source, ReceiverDetached) == ReceiverDetached(0x20, came.address)
+        left = await event_of(source, ReceiverDetached)
+        assert left == ReceiverDetached(0x20, came.address, "it left, or its connection broke")
+
+
+async def test_a_receiver_that_hangs_is_reported_and_its_stream_ends(stores: Stores) -> None:
+    async with await open_source(stores) as source, Client(source) as client:
+        call = client.attach()
+        await call.read()
+        await client.beat_once()
+        detached = await event_of(source, ReceiverDetached)
+        assert (detached.session_id, detached.reason) == (0x20, SILENCE)
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await call.read()
+        error = error_from_call("source", raised.value)
+        assert isinstance(error, Closed)
+        assert SILENCE in str(error)
+
+
+async def test_a_receiver_that_hangs_is_reported_while_a_frame_waits_for_it(
+    stores: Stores,
+) -> None:
+    async with await open_source(stores) as source, Client(source) as client:
+        call = client.attach()
+        await call.read()
+        # More than the windows of the connection hold: the receiver does not read.
+        for _ in range(40):
+            await source.send_many([b"x" * 10_000] * 100)
+        await source.flush(60)
+        await client.beat_once()
+        assert (await event_of(source, ReceiverDetached)).reason == SILENCE
+        async with Client(source) as other:
+            assert (await other.attach().read()).WhichOneof("kind") == "attached"
+        call.cancel()
+
+
+async def test_a_receiver_of_a_source_that_is_closed_is_told_of_as_such(stores: Stores) -> None:
+    source = await open_source(stores)
+    async with Client(source) as client:
+        await client.attach().read()
+        await source.close()
+    assert (await event_of(source, ReceiverDetached)).reason == "the source was closed"
 
 
 async def test_live_does_not_wait_for_stable_and_stable_is_told_at_once(

@@ -16,7 +16,13 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from quorate.protocol.errors import InvalidArgument, NotRegistered, QuorateError, UnknownTopic
+from quorate.protocol.errors import (
+    Closed,
+    InvalidArgument,
+    NotRegistered,
+    QuorateError,
+    UnknownTopic,
+)
 from quorate.protocol.fragments import LargeBatch
 from quorate.protocol.limits import FRAGMENT_BYTES
 from quorate.protocol.wire import source_from_wire
@@ -46,6 +52,8 @@ _log = logging.getLogger("quorate.source")
 _SERVICE = "quorate.v1.Source"
 _FRAME_OVERHEAD = 100
 _LAST_FRAMES_SECONDS = 0.5
+_CLOSED = "the source was closed"
+_WENT_AWAY = "it left, or its connection broke"
 
 
 class _Receiver:
@@ -58,6 +66,8 @@ class _Receiver:
         self.told_stable_upto = -1
         self.keepalive_due = False
         self.ended = False
+        self.reason = _WENT_AWAY
+        """Why the live stream ends, in words."""
         self.news = asyncio.Event()
         self._frames: deque[tuple[Framed, int]] = deque()
         """The frames, each with how far it says that the stream is stable."""
@@ -166,6 +176,7 @@ class LiveServer:
             self.publish(goodbye)
         for receiver in self._receivers:
             receiver.ended = True
+            receiver.reason = _CLOSED
             receiver.news.set()
         await self._server.stop(_LAST_FRAMES_SECONDS)
 
@@ -222,17 +233,44 @@ class LiveServer:
             confirm=asks_for_confirmation(self._options),
         )
         receiver.told_stable_upto = core.stable_upto
+        hello = v1.Frame(attached=attached, stable_upto=core.stable_upto).SerializeToString()
+        is_silent = False
         try:
-            await context.write(
-                v1.Frame(attached=attached, stable_upto=core.stable_upto).SerializeToString()
-            )
-            await self._live(receiver, context)
+            is_silent = await self._until_silent(receiver, hello, context)
         except grpc.aio.BaseError:
             # gRPC raises this when a receiver goes away in the middle of a frame.
             _log.debug("receiver %#x of %s went away", receiver.session_id, core.name)
         finally:
             self._receivers.discard(receiver)
-            self._log.add(events.ReceiverDetached(receiver.session_id, receiver.address))
+            self._log.add(
+                events.ReceiverDetached(receiver.session_id, receiver.address, receiver.reason)
+            )
+        if is_silent:
+            await abort(context, Closed(f"The live stream of {core.name} ({receiver.reason})"))
+
+    async def _until_silent(
+        self,
+        receiver: _Receiver,
+        hello: bytes,
+        context: grpc.aio.ServicerContext[Any, bytes],
+    ) -> bool:
+        """Serve the live stream until the source closes. Return whether the receiver fell silent.
+
+        A write to a receiver that hangs may wait for ever, so the silence cuts it off.
+        """
+
+        def silenced(silence: str) -> None:
+            receiver.reason = silence
+            limit.reschedule(0.0)
+
+        try:
+            with self._listening.to(receiver.address, silenced):
+                async with asyncio.timeout(None) as limit:
+                    await context.write(hello)
+                    await self._live(receiver, context)
+        except TimeoutError:
+            return True
+        return False
 
     async def _live(
         self, receiver: _Receiver, context: grpc.aio.ServicerContext[Any, bytes]
