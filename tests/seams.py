@@ -314,8 +314,8 @@ CATCH_UP_LOOK_KNOWN = Seam(CATCH_UP, "_Look.known")
 CONFIRMATIONS = "quorate.source.protocol.confirmations"
 CONFIRMATIONS_RECEIVERS_MAX = Seam(CONFIRMATIONS, "RECEIVERS_MAX")
 
-LIVE_SERVER = "quorate.source.io.live_server"
-LIVE_SERVER_KEEPALIVES_DUE = Seam(LIVE_SERVER, "LiveServer.keepalives_due")
+LIVE_STREAM = "quorate.source.io.live_stream"
+LIVE_STREAM_KEEPALIVES_DUE = Seam(LIVE_STREAM, "LiveStream.keepalives_due")
 
 STORE_SESSION = "quorate.source.io.store_session"
 DELAY_IN_STORE_SESSION = Seam(STORE_SESSION, "delay")

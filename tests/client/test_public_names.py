@@ -63,7 +63,7 @@ WITHOUT_ASYNCIO = {
     "__aexit__": "__exit__",
     "__aiter__": "__iter__",
 }
-OF_CLIENTS = {"connections", "on_closed"}
+OF_CLIENTS = {"connections", "live_servers", "on_closed"}
 """The arguments that only a client gives to a source or receiver."""
 
 

@@ -144,4 +144,4 @@ async def crash(source: Source) -> None:
         if task is not None:
             task.cancel()
     await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
-    await engine.live.stop()
+    await engine.live_server.remove(engine.live)

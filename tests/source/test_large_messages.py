@@ -31,7 +31,7 @@ from quorate.source import (
     StoreCaughtUp,
 )
 from quorate.source.blocking import Source as BlockingSource
-from quorate.source.io.live_server import _Receiver
+from quorate.source.io.live_stream import _Receiver
 from quorate.v1 import messages_pb2 as m
 
 LARGE = SourceOptions(

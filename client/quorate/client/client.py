@@ -27,6 +27,7 @@ from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
 from quorate.receiver.receiver import Receiver
 from quorate.receiver.start import Start
 from quorate.source.events import Event as SourceEvent
+from quorate.source.io.live_server import LiveServers
 from quorate.source.options import SourceOptions
 from quorate.source.publish_store import PublishStore
 from quorate.source.source import CLOSE_SECONDS, OPEN_SECONDS, Source
@@ -87,6 +88,7 @@ class Client:
         """Remember the stores. Applications use `connect`."""
         self._settings = settings
         self._connections = Connections(settings.heartbeat)
+        self._live_servers = LiveServers()
         self._opening: set[asyncio.Task[Any]] = set()
         self._open: dict[object, Source | Receiver] = {}
         self._closed = False
@@ -149,6 +151,7 @@ class Client:
                 timeout=settings.timeout if timeout is None else timeout,
                 on_event=on_event,
                 connections=self._connections,
+                live_servers=self._live_servers,
                 on_closed=on_closed,
             )
 

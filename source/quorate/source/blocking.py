@@ -18,6 +18,7 @@ from quorate.protocol.policy import Policy
 from quorate.protocol.timeouts import check_timeout
 from quorate.source import source as asynchronous
 from quorate.source.events import Event
+from quorate.source.io.live_server import LiveServers
 from quorate.source.options import SourceOptions
 from quorate.source.protocol.admission import send_timed_out
 from quorate.source.protocol.outgoing import (
@@ -83,12 +84,13 @@ class Source:
         timeout: float | None = asynchronous.OPEN_SECONDS,
         on_event: Callable[[Event], None] | None = None,
         connections: Connections | None = None,
+        live_servers: LiveServers | None = None,
         on_closed: Callable[[], object] | None = None,
     ) -> Source:
         """Return a source that is registered with its stores and may send.
 
         Arguments and errors are those of quorate.source.Source.open. The background thread calls
-        on_event and on_closed, and the background loop uses the connections.
+        on_event and on_closed, and the background loop uses connections and live_servers.
         """
 
         async def opened() -> Source:
@@ -106,6 +108,7 @@ class Source:
                     timeout=timeout,
                     on_event=on_event,
                     connections=connections,
+                    live_servers=live_servers,
                     on_closed=on_closed,
                 )
             )

@@ -123,7 +123,10 @@ class SourceOptions(RemembersGiven):
     consensus: Behaviour | str = Behaviour.HIGHEST
     """How much a new registration keeps of the messages that may not have been stable."""
     listen: str = "127.0.0.1:0"
-    """The address, host:port, on which receivers attach; port 0 takes a free one."""
+    """The address, host:port, on which receivers attach; port 0 takes a free one.
+
+    The sources of one client that name the same address share it.
+    """
     advertise: str | None = None
     """The address, host or host:port, that receivers are told; None: the address of `listen`."""
     receiver_queue_bytes: int = 16 * 1024 * 1024

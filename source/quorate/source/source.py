@@ -28,6 +28,7 @@ from quorate.protocol.policy import Policy
 from quorate.protocol.timeouts import check_timeout
 from quorate.source.events import Event, SourceClosed
 from quorate.source.io.engine import Engine
+from quorate.source.io.live_server import LiveServers
 from quorate.source.options import SourceOptions
 from quorate.source.protocol.outgoing import (
     Outgoing,
@@ -83,6 +84,7 @@ class Source:
         timeout: float | None = OPEN_SECONDS,
         on_event: Callable[[Event], None] | None = None,
         connections: Connections | None = None,
+        live_servers: LiveServers | None = None,
         on_closed: Callable[[], object] | None = None,
     ) -> Source:
         """Return a source that is registered with its stores and may send.
@@ -104,7 +106,8 @@ class Source:
           opening raises NoQuorum, unless SourceOptions.without_quorum says otherwise.
         - on_event: a function that gets each event at once, on the event loop, from the start of
           the registration on. It must not block.
-        - connections: those of the client that opens the source; None: the source has its own.
+        - connections, live_servers: those of the client that opens the source; None: the source
+          has its own.
         - on_closed: a function that is called once when the source is closed.
 
         Raises InvalidArgument, NoQuorum, PolicyNotInForce, SourceActive, Fenced, MissingMessages,
@@ -133,6 +136,7 @@ class Source:
                 take_over=take_over,
                 on_event=on_event,
                 connections=connections,
+                live_servers=live_servers,
             )
         except BaseException:
             publish_store.close()

@@ -1,384 +1,185 @@
-"""What receivers get from the source itself: the live stream and what it retains."""
+"""The servers that sources of one client share: the source that a receiver reaches there."""
 
 from __future__ import annotations
 
-import asyncio
-import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import grpc.aio
 import pytest
-from tests import seams
-from tests.source.fake_store import FakeStore
-from tests.source.support import event_of, open_source
+from tests.receiver.real_peers import Stores
+from tests.source.io.live_receiver import SILENCE, Client, batches
+from tests.source.support import event_of
 
-from quorate.protocol.errors import Closed, InvalidArgument, UnknownTopic, VersionMismatch
-from quorate.protocol.framing import check_batch, read_payloads
-from quorate.protocol.limits import PROTOCOL_VERSION
-from quorate.source import (
-    ReceiverAttached,
-    ReceiverDetached,
-    ReceiverOverrun,
-    Source,
-    SourceOptions,
-)
-from quorate.transport.channels import open_channel
+from quorate.protocol.errors import Closed, InvalidArgument, UnknownTopic
+from quorate.protocol.identity import SourceName
+from quorate.source import ReceiverDetached, Source, SourceOptions
+from quorate.source.io.live_server import LiveServers
 from quorate.transport.failures import error_from_call
 from quorate.v1 import messages_pb2 as m
-from quorate.v1 import source_pb2 as v1
-from quorate.v1.peer_pb2 import BeatRequest
-from quorate.v1.peer_pb2_grpc import PeerStub
-from quorate.v1.source_pb2_grpc import SourceStub
-
-Stores = list[FakeStore]
-NAME = m.SourceName(topic="orders", session_id=0x10)
-SILENCE = "it said nothing for 0.1 s"
 
 
-class Client:
-    """A receiver as the source sees one."""
-
-    def __init__(self, source: Source) -> None:
-        self.channel = open_channel(source._core.information().address)
-        self.stub = SourceStub(self.channel)
-
-    async def __aenter__(self) -> Client:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.channel.close()
-
-    def attach(self, delivery: v1.DeliveryLevel = v1.DELIVERY_LEVEL_LIVE, **changes: Any) -> Any:
-        fields: dict[str, Any] = {
-            "source": NAME,
-            "session_id": 0x20,
-            "delivery": delivery,
-            "protocol_version": PROTOCOL_VERSION,
-        }
-        return self.stub.Attach(v1.AttachRequest(**(fields | changes)))
-
-    async def beat_once(self) -> None:
-        """Announce heartbeats, and send no further one."""
-        beat = BeatRequest(interval_seconds=0.05, timeout_seconds=0.1)
-        await PeerStub(self.channel).Beat(beat)
-
-    async def fetch(self, first: int, last: int, **changes: Any) -> list[m.FetchAnswer]:
-        responses = await self.fetch_responses(first, last, **changes)
-        return [answer for response in responses for answer in response.answers]
-
-    async def fetch_responses(self, first: int, last: int, **changes: Any) -> list[m.FetchResponse]:
-        fields: dict[str, Any] = {
-            "source": NAME,
-            "first": first,
-            "last": last,
-            "protocol_version": PROTOCOL_VERSION,
-        }
-        return [item async for item in self.stub.Fetch(m.FetchRequest(**(fields | changes)))]
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Stores]:
+    """One store, which takes any number of sources."""
+    started = Stores(tmp_path)
+    await started.start("a")
+    yield started
+    await started.stop("a")
 
 
-async def batches(call: Any) -> AsyncIterator[tuple[int, int, list[bytes]]]:
-    while isinstance(frame := await call.read(), m.Frame):
-        if frame.WhichOneof("kind") == "batch":
-            header = check_batch(frame.batch)
-            yield header.first, header.last, read_payloads(frame.batch, header)
+async def open_source(
+    store: Stores,
+    session_id: int = 0x10,
+    servers: LiveServers | None = None,
+    options: SourceOptions | None = None,
+) -> Source:
+    return await Source.open(
+        "orders",
+        stores=store.addresses,
+        session_id=session_id,
+        live_servers=servers,
+        options=options,
+    )
 
 
-async def test_a_receiver_gets_what_is_sent_from_then_on(stores: Stores) -> None:
-    async with await open_source(stores) as source, Client(source) as client:
-        await source.publish(b"0")
-        call = client.attach()
-        attached = (await call.read()).attached
-        assert attached.next_sequence == 1
-        assert attached.information == source._core.information()
-        await source.send(b"1")
-        assert await anext(batches(call)) == (1, 1, [b"1"])
-        came = await event_of(source, ReceiverAttached)
-        assert came == ReceiverAttached(0x20, came.address)
-        assert re.fullmatch(r"ipv4:127\.0\.0\.1:\d+", came.address)
-        call.cancel()
-        left = await event_of(source, ReceiverDetached)
-        assert left == ReceiverDetached(0x20, came.address, "it left, or its connection broke")
+def name_of(source: Source) -> m.SourceName:
+    return m.SourceName(topic=source.name.topic, session_id=source.name.session_id)
 
 
-async def test_a_receiver_that_hangs_is_reported_and_its_stream_ends(stores: Stores) -> None:
-    async with await open_source(stores) as source, Client(source) as client:
-        call = client.attach()
-        await call.read()
-        await client.beat_once()
-        detached = await event_of(source, ReceiverDetached)
-        assert (detached.session_id, detached.reason) == (0x20, SILENCE)
-        with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await call.read()
-        error = error_from_call("source", raised.value)
-        assert isinstance(error, Closed)
-        assert SILENCE in str(error)
+def address_of(source: Source) -> str:
+    return source._core.address
 
 
-async def test_a_receiver_that_hangs_is_reported_while_a_frame_waits_for_it(
-    stores: Stores,
-) -> None:
-    async with await open_source(stores) as source, Client(source) as client:
-        call = client.attach()
-        await call.read()
-        # More than the windows of the connection hold: the receiver does not read.
-        for _ in range(40):
-            await source.send_many([b"x" * 10_000] * 100)
-        await source.flush(60)
-        await client.beat_once()
-        assert (await event_of(source, ReceiverDetached)).reason == SILENCE
-        async with Client(source) as other:
-            assert (await other.attach().read()).WhichOneof("kind") == "attached"
-        call.cancel()
+async def three_sources(store: Stores, servers: LiveServers) -> list[Source]:
+    """Open sources with the session IDs 0x10 to 0x12."""
+    return [await open_source(store, session_id, servers) for session_id in (0x10, 0x11, 0x12)]
 
 
-async def test_a_receiver_of_a_source_that_is_closed_is_told_of_as_such(stores: Stores) -> None:
-    source = await open_source(stores)
-    async with Client(source) as client:
-        await client.attach().read()
+async def closed(sources: list[Source]) -> None:
+    for source in sources:
         await source.close()
-    assert (await event_of(source, ReceiverDetached)).reason == "the source was closed"
 
 
-async def test_live_does_not_wait_for_stable_and_stable_is_told_at_once(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seams.SOURCE_ENGINE_STABLE_NEWS_SECONDS.replace(monkeypatch, 1e6)
-    for store in stores:
-        store.acknowledging.clear()
-    async with await open_source(stores) as source, Client(source) as client:
-        call = client.attach(v1.DELIVERY_LEVEL_STABLE)
+async def error_of(call: Any) -> Exception:
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
         await call.read()
-        await source.send(b"0")
-        frames = [await call.read()]
-        while frames[-1].WhichOneof("kind") != "batch":
-            frames.append(await call.read())
-        assert frames[-1].stable_upto == -1
-        for store in stores:
-            await store.until_held(0)
-            store.acknowledge_again()
-        async with asyncio.timeout(60):
-            while (await call.read()).stable_upto < 0:
-                pass
+    return error_from_call("source", raised.value)
 
 
-async def test_what_a_batch_says_to_be_stable_is_not_said_again(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seams.SOURCE_ENGINE_STABLE_NEWS_SECONDS.replace(monkeypatch, 1e6)
-    seams.SOURCE_BATCHER_PATIENCE_SECONDS.replace(monkeypatch, 1e6)
-    for store in stores:
-        store.acknowledges_upto = -1
-    async with await open_source(stores) as source, Client(source) as client:
-        call = client.attach(v1.DELIVERY_LEVEL_STABLE)
-        await call.read()
-        await source.send(b"0")
-        assert await anext(batches(call)) == (0, 0, [b"0"])
-        await source.send(b"1")
-        for upto in range(2):
-            for store in stores:
-                await store.until_held(upto)
-                store.acknowledge_upto(upto)
-            async with asyncio.timeout(60):
-                frame = await call.read()
-            kind = "keepalive" if upto else "batch"
-            assert (frame.WhichOneof("kind"), frame.stable_upto) == (kind, upto)
+async def test_sources_of_one_client_have_one_address(store: Stores) -> None:
+    sources = await three_sources(store, LiveServers())
+    assert len({address_of(source) for source in sources}) == 1
+    async with await open_source(store, 0x13) as alone:
+        assert address_of(alone) != address_of(sources[0])
+    await closed(sources)
 
 
-async def test_what_is_stable_is_told_while_more_gathers(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It does not wait until the stores that are busy with the next batch have it."""
-    seams.SOURCE_ENGINE_STABLE_NEWS_SECONDS.replace(monkeypatch, 1e6)
-    for store in stores:
-        store.acknowledges_upto = -1
-    async with await open_source(stores) as source, Client(source) as client:
-        call = client.attach(v1.DELIVERY_LEVEL_STABLE)
-        await call.read()
-        for number in range(2):
-            await source.send(b"%d" % number)
-            assert (await anext(batches(call)))[:2] == (number, number)
-        seams.SOURCE_BATCHER_PATIENCE_SECONDS.replace(monkeypatch, 1e6)
-        seams.LIVE_SERVER_KEEPALIVES_DUE.replace(monkeypatch, lambda _: None)
-        await source.send(b"2")
-        for store in stores:
-            await store.until_held(1)
-            store.acknowledge_upto(0)
-        async with asyncio.timeout(60):
-            frame = await call.read()
-        assert (frame.WhichOneof("kind"), frame.stable_upto) == ("keepalive", 0)
-        for store in stores:
-            store.acknowledge_upto(10)
+async def test_a_source_that_listens_elsewhere_has_another_address(store: Stores) -> None:
+    servers = LiveServers()
+    elsewhere = SourceOptions(listen="[::1]:0")
+    async with (
+        await open_source(store, servers=servers) as one,
+        await open_source(store, 0x11, servers, options=elsewhere) as other,
+    ):
+        assert address_of(one) != address_of(other)
 
 
-async def test_a_quiet_stream_says_how_far_it_is_stable(stores: Stores) -> None:
-    async with await open_source(stores) as source, Client(source) as client:
-        call = client.attach()
-        await call.read()
-        await source.publish(b"0")
-        assert (await call.read()).WhichOneof("kind") == "batch"
-        keepalive = await call.read()
-        assert (keepalive.WhichOneof("kind"), keepalive.stable_upto) == ("keepalive", 0)
-
-
-async def test_a_receiver_that_is_too_slow_sees_a_jump_and_slows_nobody(stores: Stores) -> None:
-    options = SourceOptions(receiver_queue_bytes=2_000_000)
-    async with await open_source(stores, options=options) as source, Client(source) as client:
-        slow = client.attach()
-        await slow.read()
-        async with Client(source) as other:
-            quick = other.attach(session_id=0x21)
-            await quick.read()
-            collected = asyncio.create_task(numbers_upto(quick, 20 * 100 - 1))
-            for _ in range(20):
-                await source.send_many([b"x" * 1000] * 100)
-                await source.flush(60)
-            assert await collected == list(range(2000))
-            # Far more than the receiver's queue and the connection's windows can hold.
-            for _ in range(40):
-                await source.send_many([b"y" * 10_000] * 100)
-            await source.flush(60)
-        overruns = [
-            event.session_id
-            for event in source._engine.log.kept()
-            if isinstance(event, ReceiverOverrun)
-        ]
-        assert 0x20 in overruns
-        expected = 0
-        jumps = 0
-        async for first, last, _ in batches(slow):
-            assert first >= expected
-            jumps += first > expected
-            expected = last + 1
-            if last == source.next_sequence - 1:
-                break
-        assert jumps > 0
-
-
-async def test_what_is_dropped_for_a_receiver_that_is_too_slow_is_counted(stores: Stores) -> None:
-    options = SourceOptions(receiver_queue_bytes=2_000_000)
-    async with await open_source(stores, options=options) as source, Client(source) as client:
-        call = client.attach()
-        await call.read()
-        frame = m.Frame(batch=b"x" * 900_000).SerializeToString()
-        # At once: nothing is sent between them.
-        for _ in range(6):
-            source._engine.live.publish(frame)
-        for nth in (1, 2):
-            assert await event_of(source, ReceiverOverrun, nth) == ReceiverOverrun(0x20, 2)
-        call.cancel()
-
-
-async def numbers_upto(call: Any, upto: int) -> list[int]:
-    """All numbers that come over the call, up to this one."""
-    seen: list[int] = []
-    async for first, last, _ in batches(call):
-        seen += range(first, last + 1)
-        if last >= upto:
-            return seen
-    return seen
-
-
-async def test_a_clean_end_says_goodbye(stores: Stores) -> None:
-    source = await open_source(stores)
-    async with Client(source) as client:
-        call = client.attach()
-        await call.read()
-        await source.send(b"0")
-        closing = asyncio.create_task(source.close())
-        kinds = []
-        while isinstance(frame := await call.read(), m.Frame):
-            kinds.append(frame.WhichOneof("kind"))
-        await closing
-        assert kinds[-1] == "goodbye"
-        assert "batch" in kinds
-
-
-async def test_nothing_follows_a_goodbye(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    seams.SOURCE_ENGINE_STABLE_NEWS_SECONDS.replace(monkeypatch, 0.0)
-    source = await open_source(stores)
-    async with Client(source) as client:
-        call = client.attach()
-        await call.read()
-        await source.publish(b"0")
-        # It holds up the end, so that keepalives become due on the way.
-        stores[2].reading.clear()
-        closing = asyncio.create_task(source.close())
-        kinds = []
-        while isinstance(frame := await call.read(), m.Frame):
-            kinds.append(frame.WhichOneof("kind"))
-        await closing
-        assert set(kinds[:-1]) == {"batch", "keepalive"}
-        assert kinds[-1] == "goodbye"
-
-
-async def test_many_small_batches_that_are_retained_come_in_few_responses(stores: Stores) -> None:
-    stores[2].acknowledging.clear()
-    async with await open_source(stores) as source, Client(source) as client:
-        for number in range(200):
+async def test_each_receiver_gets_the_source_that_it_names(store: Stores) -> None:
+    sources = await three_sources(store, LiveServers())
+    async with Client(sources[0]) as client:
+        calls = [client.attach(source=name_of(source)) for source in sources]
+        for number, (source, call) in enumerate(zip(sources, calls, strict=True)):
+            attached = (await call.read()).attached
+            assert attached.information.source == name_of(source)
             await source.publish(b"%d" % number)
-        responses = await client.fetch_responses(0, 199)
-        *fetched, end = (answer for response in responses for answer in response.answers)
-        assert [answer.fetched.first for answer in fetched] == [*range(200)]
-        assert end.end.high == 199
-        assert len(responses) <= 5, "of 201 answers"
-        stores[2].acknowledge_again()
+            assert await anext(batches(call)) == (0, 0, [b"%d" % number])
+    await closed(sources)
 
 
-async def test_a_range_that_is_none_is_refused(stores: Stores) -> None:
-    async with await open_source(stores) as source, Client(source) as client:
-        for first, last in ((-1, 5), (5, 4)):
-            with pytest.raises(grpc.aio.AioRpcError, match="range"):
-                await client.fetch(first, last)
+async def test_closing_a_source_ends_its_streams_and_no_other(store: Stores) -> None:
+    first, second, third = await three_sources(store, LiveServers())
+    async with Client(first) as client:
+        calls = [client.attach(source=name_of(source)) for source in (first, second)]
+        for call in calls:
+            await call.read()
+        await first.close()
+        assert (await calls[0].read()).WhichOneof("kind") == "goodbye"
+        assert await calls[0].read() is grpc.aio.EOF
+        again = client.attach(source=name_of(first))
+        assert isinstance(await error_of(again), UnknownTopic)
+        await second.publish(b"0")
+        assert await anext(batches(calls[1])) == (0, 0, [b"0"])
+    await closed([second, third])
 
 
-async def test_what_is_retained_can_be_fetched(stores: Stores) -> None:
-    stores[2].acknowledging.clear()
-    options = SourceOptions(retention_bytes_max=1000)
-    async with await open_source(stores, options=options) as source, Client(source) as client:
-        for number in range(10):
-            await source.publish(b"%d" % number)
-        kept = source._core.retention.first
-        assert 0 < kept < 9
-        missing, *fetched, end = await client.fetch(0, 100)
-        assert (missing.missing.first, missing.missing.last) == (0, kept - 1)
-        assert missing.missing.why == m.LOOKUP_ABSENT
-        numbers = [(item.fetched.first, item.fetched.last) for item in fetched]
-        assert numbers == [(number, number) for number in range(kept, 10)]
-        assert (end.end.high, end.end.stable_upto) == (9, 9)
-        assert [term.epoch for term in end.end.lineage] == [1]
-        (only,) = await client.fetch(50, 60)
-        assert only.HasField("end")
-        stores[2].acknowledge_again()
+async def test_a_server_listens_as_long_as_it_has_sources(store: Stores) -> None:
+    servers = LiveServers()
+    source = await open_source(store, servers=servers)
+    listen = address_of(source)
+    await source.close()
+    # The port is free again: also for a source of another client.
+    options = SourceOptions(listen=listen)
+    async with await open_source(store, options=options) as other:
+        assert address_of(other) == listen
+    async with await open_source(store, servers=servers) as source, Client(source) as client:
+        assert (await client.attach().read()).WhichOneof("kind") == "attached"
 
 
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        ({"source": m.SourceName(topic="other", session_id=0x10)}, UnknownTopic),
-        ({"source": m.SourceName(topic="", session_id=0x10)}, InvalidArgument),
-        ({"protocol_version": PROTOCOL_VERSION + 1}, VersionMismatch),
-    ],
-)
-async def test_wrong_callers_are_told_why(
-    stores: Stores, changes: dict[str, Any], error: type[Exception]
-) -> None:
-    async with await open_source(stores) as source, Client(source) as client:
-        with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await client.fetch(0, 1, **changes)
-        assert isinstance(error_from_call("source", raised.value), error)
-        with pytest.raises(grpc.aio.AioRpcError) as raised:
-            async for _ in client.attach(**changes):
-                pass
-        assert isinstance(error_from_call("source", raised.value), error)
+async def test_one_silence_ends_the_streams_of_all_sources(store: Stores) -> None:
+    sources = await three_sources(store, LiveServers())
+    async with Client(sources[0]) as client:
+        calls = [client.attach(source=name_of(source)) for source in sources]
+        for call in calls:
+            await call.read()
+        await client.beat_once()
+        for source, call in zip(sources, calls, strict=True):
+            assert (await event_of(source, ReceiverDetached)).reason == SILENCE
+            assert isinstance(await error_of(call), Closed)
+    await closed(sources)
 
 
-async def test_the_address_that_is_told_may_be_another(stores: Stores) -> None:
-    options = SourceOptions(listen="0.0.0.0:0", advertise="127.0.0.1")
-    async with await open_source(stores, options=options) as source:
-        host, _, port = source._core.information().address.rpartition(":")
-        assert host == "127.0.0.1"
-        assert int(port) > 0
-    options = SourceOptions(advertise="proxy.example:9000")
-    async with await open_source(stores, options=options) as source:
-        assert source._core.information().address == "proxy.example:9000"
+class OneInstance:
+    """A live stream of an instance of one identity, which answers calls with its number."""
+
+    name = SourceName("orders", 0x10)
+
+    def __init__(self, number: int, *, started: bool) -> None:
+        self.number = number
+        self.started = started
+
+    async def attach(self, _request: Any, context: Any, _listening: Any) -> None:
+        attached = m.Attached(next_sequence=self.number)
+        await context.write(m.Frame(attached=attached).SerializeToString())
+
+    async def end(self, goodbye: bytes | None = None) -> None:
+        pass
+
+
+async def test_receivers_reach_the_newest_instance_of_an_identity_that_has_started() -> None:
+    server = LiveServers().at("127.0.0.1:0")
+    older, newer = OneInstance(1, started=True), OneInstance(2, started=False)
+    instances: list[Any] = [older, newer]
+    addresses = {await server.add(instance, None) for instance in instances}
+
+    async def reached() -> int:
+        frame = await client.attach().read()
+        number: int = frame.attached.next_sequence
+        return number
+
+    (address,) = addresses
+    async with Client(address) as client:
+        assert await reached() == 1
+        newer.started = True
+        assert await reached() == 2
+        await server.remove(instances[1])
+        assert await reached() == 1
+    await server.remove(instances[0])
+
+
+async def test_an_address_that_is_taken_is_refused(store: Stores) -> None:
+    async with await open_source(store) as source:
+        options = SourceOptions(listen=address_of(source))
+        with pytest.raises(InvalidArgument, match="cannot be listened on"):
+            await open_source(store, 0x11, options=options)

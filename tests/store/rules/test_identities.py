@@ -124,7 +124,7 @@ async def die(source: Source) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    await engine.live.stop()
+    await engine.live_server.remove(engine.live)
     source._closed = True
 
 

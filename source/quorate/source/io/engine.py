@@ -31,7 +31,8 @@ from quorate.source.io.deregister import (
     take_back,
 )
 from quorate.source.io.fetch_kept import fetch_kept
-from quorate.source.io.live_server import LiveServer
+from quorate.source.io.live_server import LiveServers
+from quorate.source.io.live_stream import LiveStream
 from quorate.source.io.store_session import StoreSession
 from quorate.source.options import SourceOptions
 from quorate.source.protocol.core import SourceCore
@@ -65,8 +66,12 @@ class Engine:
         take_over: bool,
         on_event: Callable[[events.Event], None] | None = None,
         connections: Connections | None = None,
+        live_servers: LiveServers | None = None,
     ) -> None:
-        """Begin unregistered. connections: those of the client; None: the source has its own."""
+        """Begin unregistered.
+
+        connections, live_servers: those of the client; None: the source has its own.
+        """
         instance = uuid.uuid4().bytes
         self.core = SourceCore(
             name,
@@ -79,7 +84,9 @@ class Engine:
             previous=previous,
         )
         self.log: EventLog[events.Event] = EventLog(on_event)
-        self.live = LiveServer(self.core, options, self.log, self.after_input)
+        self.live = LiveStream(self.core, options, self.log, self.after_input)
+        self.live_server = (live_servers or LiveServers()).at(options.listen)
+        self._advertise = options.advertise
         self.receipts = PendingReceipts()
         self.packer = Packer(self.core, publish_store, self._released, self.fail)
         self.publish_store = publish_store
@@ -116,7 +123,7 @@ class Engine:
 
         None: wait for as long as it takes.
         """
-        self.core.address = await self.live.start()
+        self.core.address = await self.live_server.add(self.live, self._advertise)
         now = self._loop.time()
         self.core.start(now, inf if timeout is None else now + timeout)
         self._sync_sessions()
@@ -278,7 +285,7 @@ class Engine:
         if open_streams:
             await asyncio.wait(open_streams, timeout=_GOODBYE_SECONDS)
         # Last, because no frame follows a goodbye, which says how far the stream is stable.
-        await self.live.stop(self.core.goodbye_frame())
+        await self.live_server.remove(self.live, self.core.goodbye_frame())
         tasks = [*self._running.values(), *self._aside, self._ticker, self._loader]
         running = [task for task in tasks if task is not None]
         for task in running:
