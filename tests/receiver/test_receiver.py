@@ -455,7 +455,6 @@ async def test_the_live_stream_of_a_silent_source_is_left(group: Group) -> None:
     await connections.close()
 
 
-@pytest.mark.expects_log("it said nothing for 0.2 s")
 async def until_told(receiver: Receiver, expected: Event) -> None:
     """Wait for this very event."""
     async with asyncio.timeout(60):
@@ -464,6 +463,7 @@ async def until_told(receiver: Receiver, expected: Event) -> None:
                 return
 
 
+@pytest.mark.expects_log("it said nothing for 0.2 s")
 async def test_a_silent_store_is_told_and_watched_again_once_it_is_heard(group: Group) -> None:
     await group.announce()
     connections = Connections(QUICK)
