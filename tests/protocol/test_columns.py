@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, has_any
 from quorate.protocol.columns import Body, before_payloads, pack
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.limits import ATTRIBUTE_BYTES_MORE
@@ -125,6 +126,7 @@ def test_the_layout_is_part_of_the_format(messages: list[Message], body: str) ->
         ("02 01 00 01 01 00 00 00", 1, "twice, or without a name"),
         ("02 01 01 ff 01 01 00 00 00", 1, "name is not text"),
         ("02 02 01 61 01 01 00 00 01 61 01 01 00 00 00", 1, "twice, or without a name"),
+        ("02 01 8002 " + "61" * 256, 1, "name of a property with 256 bytes"),
     ],
 )
 def test_what_is_wrong_is_said(body: str, count: int, problem: str) -> None:
@@ -175,3 +177,40 @@ def test_what_attributes_count() -> None:
     assert NO_ATTRIBUTES.size == 0
     own = Attributes(b"key", {"ü": b"value"})
     assert own.size == 3 + 2 + 5 + 2 * ATTRIBUTE_BYTES_MORE
+
+
+def test_small_bodies_do_not_become_large() -> None:
+    """What columns stand for is bounded as what messages count."""
+    key = bytes(100_000)
+    shared = b"".join((b"\1", b"\x80\x20", b"\1", b"\1", bytes(4096), b"\0", b"\xa0\x8d\x06", key))
+    with pytest.raises(CorruptBatch, match="more bytes than a batch may have"):
+        Body(shared + b"\0", 0, 4096)
+    columns = b"\x80\x20" + b"\x80\x20" + b"\0\0"
+    many = b"\2\x88\x27" + b"".join(b"\4" + b"%04d" % number + columns for number in range(5000))
+    with pytest.raises(CorruptBatch, match="more bytes than a batch may have"):
+        Body(many + b"\0", 0, 4096)
+    assert len(many) < 60_000
+
+
+def test_as_many_names_as_messages_are_packed_in_one_pass() -> None:
+    """A mapping is asked for its items once, whatever names others have."""
+
+    class Counted(dict[str, bytes]):
+        asked = 0
+
+        def items(self) -> Any:
+            Counted.asked += 1
+            return super().items()
+
+        def get(self, *_: Any) -> Any:
+            raise AssertionError("each name is looked for in each message")
+
+    own = [Attributes(None, Counted({f"{number}": b""})) for number in range(1000)]
+    pack([b""] * 1000, own)
+    assert Counted.asked == 1000
+
+
+def test_an_empty_key_is_a_key() -> None:
+    assert has_any([NO_ATTRIBUTES, Attributes(b"")])
+    assert not has_any([NO_ATTRIBUTES, NO_ATTRIBUTES])
+    assert read(pack([b"x"], [Attributes(b"")]), 1) == [(b"x", Attributes(b""))]

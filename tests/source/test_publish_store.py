@@ -117,6 +117,15 @@ def test_what_was_never_packed_is_remembered_under_its_numbers(tmp_path: Path) -
     assert contents(tmp_path) == dict(enumerate(zip(expected, attributes, strict=True)))
 
 
+def test_a_batch_with_empty_keys_alone_is_made_again(tmp_path: Path) -> None:
+    store, own = opened(tmp_path), Attributes(b"")
+    store.keep_all(0, [b"x"], [own])
+    packed = encode_batch(NAME, 1, 0, [b"x"], 5, b"", [own])
+    store.packed(packed)
+    store.close()
+    assert remembered(tmp_path).batches == [packed]
+
+
 def test_many_that_were_never_packed_become_batches_of_the_usual_size(tmp_path: Path) -> None:
     store = opened(tmp_path)
     store.keep_all(0, [b"x"] * 9000, [])

@@ -8,7 +8,7 @@ known to quorate.protocol.columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -38,6 +38,11 @@ class Attributes(NamedTuple):
 
 NO_ATTRIBUTES = Attributes()
 """The attributes of a message that has neither key nor properties."""
+
+
+def has_any(attributes: Iterable[Attributes]) -> bool:
+    """Return whether any of them has a key, also an empty one, or properties."""
+    return any(key is not None or properties for key, properties in attributes)
 
 
 def checked_attributes(

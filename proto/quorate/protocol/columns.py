@@ -12,18 +12,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
-from itertools import chain
 from operator import itemgetter, lt
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.fields import varint
+from quorate.protocol.limits import (
+    ATTRIBUTE_BYTES_MORE,
+    BATCH_BYTES_TARGET,
+    MESSAGE_BYTES_MAX,
+    MESSAGE_BYTES_USUAL,
+    PROPERTY_NAME_BYTES_MAX,
+)
 
 _KEYS, _PROPERTIES = 1, 2
 _PLAIN = b"\0"
 """The first byte of a body whose messages have neither keys nor properties."""
 _EQUAL = b"\0"
 """Stands for the lengths of a column whose values all have the same one."""
+_COUNTED_MAX = BATCH_BYTES_TARGET + MESSAGE_BYTES_USUAL
+"""The bytes that keys and properties of several messages may count: a source closes its batch."""
 _CODES = {1: "B", 2: "H", 4: "I"}
 
 _key = itemgetter(0)
@@ -47,37 +55,50 @@ def before_payloads(lengths: list[int], attributes: Sequence[Attributes] = ()) -
 
 
 def _attributes(attributes: Sequence[Attributes]) -> list[bytes]:
+    count = len(attributes)
     keys = list(map(_key, attributes))
-    properties = list(map(_properties, attributes))
-    has_keys, has_properties = keys.count(None) < len(keys), any(properties)
-    parts = [bytes((_KEYS * has_keys | _PROPERTIES * has_properties,))]
+    properties = _by_name(map(_properties, attributes))
+    has_keys = keys.count(None) < count
+    parts = [bytes((_KEYS * has_keys | _PROPERTIES * bool(properties),))]
     if has_keys:
-        parts += _column(keys)
-    if has_properties:
-        names = sorted(set(chain.from_iterable(properties)))
-        parts.append(varint(len(names)))
-        for name in names:
+        rows: Sequence[int] = range(count)
+        if None in keys:
+            rows = [row for row, key in enumerate(keys) if key is not None]
+        parts += _column(rows, [key for key in keys if key is not None], count)
+    if properties:
+        parts.append(varint(len(properties)))
+        for name in sorted(properties):
             raw = name.encode()
-            parts += (varint(len(raw)), raw)
-            parts += _column([own.get(name) for own in properties])
+            parts += (varint(len(raw)), raw, *_column(*properties[name], count))
     return parts
 
 
-def _column(values: list[bytes | None]) -> Iterable[bytes]:
-    """Return a column of values that some messages may lack. It has each distinct value once."""
-    rows = None
-    present: list[bytes] = values  # type: ignore[assignment]
-    if None in values:
-        rows = [row for row, value in enumerate(values) if value is not None]
-        present = [value for value in values if value is not None]
-    parts = [varint(len(present))]
-    if rows is not None:
+def _by_name(mappings: Iterable[Mapping[str, bytes]]) -> dict[str, tuple[list[int], list[bytes]]]:
+    """Return, for each name, the messages that have a value, by place, and the values.
+
+    One pass: a batch may have as many names as messages.
+    """
+    found: dict[str, tuple[list[int], list[bytes]]] = {}
+    for row, own in enumerate(mappings):
+        for name, value in own.items():
+            column = found.get(name)
+            if column is None:
+                column = found[name] = ([], [])
+            column[0].append(row)
+            column[1].append(value)
+    return found
+
+
+def _column(rows: Sequence[int], values: Sequence[bytes], count: int) -> Iterable[bytes]:
+    """Return a column of the values of these messages. It has each distinct value once."""
+    parts = [varint(len(values))]
+    if len(values) < count:
         parts.append(_numbers(rows))
-    distinct = dict.fromkeys(present)
+    distinct = dict.fromkeys(values)
     parts.append(varint(len(distinct)))
-    if len(distinct) < len(present):
+    if len(distinct) < len(values):
         places = dict(zip(distinct, range(len(distinct)), strict=True))
-        parts.append(_numbers(list(map(places.__getitem__, present))))
+        parts.append(_numbers(list(map(places.__getitem__, values))))
     lengths = list(map(len, distinct))
     said = _lengths(lengths)
     return *parts, said, varint(lengths[0]) if said == _EQUAL else b"", *distinct
@@ -87,7 +108,7 @@ def _lengths(lengths: list[int]) -> bytes:
     return _EQUAL if lengths.count(lengths[0]) == len(lengths) else _numbers(lengths)
 
 
-def _numbers(numbers: list[int]) -> bytes:
+def _numbers(numbers: Sequence[int]) -> bytes:
     """Return the width of the numbers in bytes, and the numbers."""
     largest = max(numbers)
     width = 1 if largest < 1 << 8 else 2 if largest < 1 << 16 else 4
@@ -120,6 +141,13 @@ class Values:
     lengths: Numbers | None
     """The length of each; None: all are equal."""
 
+    @property
+    def longest(self) -> int:
+        """The bytes of the longest."""
+        if self.lengths is None:
+            return (self.end - self.at) // self.count
+        return max(self.lengths.values)
+
     def read(self, data: bytes) -> list[bytes]:
         """Return the values."""
         if self.lengths is None:
@@ -148,6 +176,24 @@ class Column:
     """The place among the distinct values, for each of these messages; None: each has its own."""
     distinct: Values
 
+    @property
+    def present(self) -> int:
+        """The number of messages that have a value, if the distinct values say so."""
+        return len(self.places.values) if self.places is not None else self.distinct.count
+
+    @property
+    def size_max(self) -> int:
+        """The bytes of all messages' values, or more."""
+        return self.present * self.distinct.longest
+
+    @property
+    def size(self) -> int:
+        """The bytes of all messages' values."""
+        lengths = self.distinct.lengths
+        if lengths is None or self.places is None:
+            return self.size_max if lengths is None else self.distinct.end - self.distinct.at
+        return sum(map(lengths.values.__getitem__, self.places.values))
+
     def read(self, data: bytes) -> list[bytes]:
         """Return the value of each message that has one."""
         values = self.distinct.read(data)
@@ -159,7 +205,7 @@ class Column:
 class Body:
     """The columns of a body: their places are read at once, their values when one asks for them."""
 
-    __slots__ = ("count", "data", "keys", "payloads", "properties")
+    __slots__ = ("attributes_size", "count", "data", "keys", "payloads", "properties")
 
     def __init__(self, data: bytes, at: int, count: int, end: int | None = None) -> None:
         """Read where the columns are. Raises CorruptBatch.
@@ -180,6 +226,11 @@ class Body:
         """The column of keys; None: no message has one."""
         self.properties = reading.properties() if kinds & _PROPERTIES else {}
         """The columns of properties, by name."""
+        columns = [*self.properties.values(), *([self.keys] if self.keys is not None else [])]
+        self.attributes_size = reading.counted + sum(each.size_max for each in columns)
+        """The bytes that keys and properties count, or more."""
+        if self.attributes_size > reading.counted_max:
+            reading.count(sum(each.size for each in columns))
         self.payloads = reading.payloads(len(data) if end is None else end)
         """The payloads of all messages."""
 
@@ -220,12 +271,21 @@ class Body:
 class _Reading:
     """A place in a body, which moves on as columns are read."""
 
-    __slots__ = ("_at", "_count", "_data")
+    __slots__ = ("_at", "_count", "_data", "counted", "counted_max")
 
     def __init__(self, data: bytes, at: int, count: int) -> None:
         self._data = data
         self._at = at
         self._count = count
+        self.counted = 0
+        """The bytes that keys and properties count so far, without the values."""
+        self.counted_max = _COUNTED_MAX if count > 1 else MESSAGE_BYTES_MAX
+
+    def count(self, size: int) -> None:
+        """Count bytes of keys and properties. No source sends a batch that counts too many."""
+        self.counted += size
+        if self.counted > self.counted_max:
+            raise _corrupt("has keys and properties of more bytes than a batch may have")
 
     def byte(self) -> int:
         at = self._at
@@ -275,9 +335,10 @@ class _Reading:
         at = self._raw(size)
         return Values(at, at + size, count, lengths)
 
-    def column(self) -> Column:
+    def column(self, name_size: int = 0) -> Column:
         rows = places = None
         present = self._upto(self._count)
+        self.count(present * (ATTRIBUTE_BYTES_MORE + name_size))
         if present < self._count:
             rows = self._numbers(present)
             if rows is None or rows.values[-1] >= self._count or not _rises(rows.values):
@@ -293,6 +354,8 @@ class _Reading:
         columns: dict[str, Column] = {}
         for _ in range(self._upto(len(self._data))):
             size = self._varint()
+            if size > PROPERTY_NAME_BYTES_MAX:
+                raise _corrupt(f"has the name of a property with {size} bytes")
             at = self._raw(size)
             try:
                 name = self._data[at : at + size].decode()
@@ -300,7 +363,7 @@ class _Reading:
                 raise _corrupt("has a property whose name is not text") from None
             if not name or name in columns:
                 raise _corrupt(f"has the property {name!r} twice, or without a name")
-            columns[name] = self.column()
+            columns[name] = self.column(size)
         return columns
 
     def payloads(self, end: int) -> Values:

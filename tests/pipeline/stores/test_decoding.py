@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from quorate.pipeline.schema import ARROW
 from quorate.pipeline.stores.decoding import (
+    BYTES_MAX,
     ROWS_MAX,
     record_batches,
 )
 from quorate.protocol.answers import Piece
+from quorate.protocol.attributes import Attributes
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
 
@@ -115,3 +117,17 @@ def test_large_payloads_are_not_gathered() -> None:
     found = [batch.num_rows for batch in record_batches(pieces, ARROW)]
     assert max(found) <= 5
     assert sum(found) == 12
+
+
+def test_a_key_that_many_messages_share_counts_for_each() -> None:
+    count = 31
+    own = [Attributes(b"k" * 8192)] * count
+    frames = [encode_batch(ORDERS, 1, at * count, [b""] * count, 5, b"", own) for at in range(100)]
+    pieces = [
+        Piece(frame, header, header.first, header.last)
+        for frame in frames
+        for header in [read_header(frame)]
+    ]
+    batches = list(record_batches(pieces, ARROW))
+    assert sum(batch.num_rows for batch in batches) == 100 * count
+    assert max(batch.nbytes for batch in batches) < 2 * BYTES_MAX

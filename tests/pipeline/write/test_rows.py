@@ -53,6 +53,11 @@ def test_columns_that_can_be_written(columns: list[tuple[str, str]]) -> None:
     check_columns(columns, "")
 
 
+def test_an_empty_key_is_kept() -> None:
+    batch = pa.record_batch({"payload": pa.array([b"x"]), "key": pa.array([b""])})
+    assert taken(batch, "t") == [("t", [(b"x", b"", {})])]
+
+
 def test_the_option_makes_up_for_the_column() -> None:
     check_columns([("payload", "binary")], "orders")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, checked_attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, checked_attributes
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.limits import BATCH_BYTES_TARGET, MESSAGE_BYTES_USUAL
 from quorate.source.protocol.outgoing import (
@@ -38,6 +38,10 @@ def test_messages_with_and_without_attributes() -> None:
     assert ready.attributes == expected
     assert ready.size == 4 + key.size + properties.size
     assert ready.part(1, 3) == Ready([b"1", b"2"], expected[1:3])
+
+
+def test_an_empty_key_is_kept() -> None:
+    assert checked([Outgoing(b"x", b"")], Limit(10_000)).attributes == [Attributes(b"")]
 
 
 def test_messages_that_have_none_after_all_are_plain() -> None:

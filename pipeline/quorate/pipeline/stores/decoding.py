@@ -36,7 +36,8 @@ def record_batches(
     """
     known = {**_BUILDERS, **(more or {})}
     builders = [(field, known[field.name]) for field in schema]
-    for group in _grouped(map(plain_piece, pieces)):
+    sizes = _with_attributes if {"key", "properties"} & set(schema.names) else _plain_size
+    for group in _grouped(map(plain_piece, pieces), sizes):
         columns = [build(group).cast(field.type) for field, build in builders]
         if columns:
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -56,7 +57,16 @@ def _without_columns(rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_struct_array(pa.nulls(rows, pa.struct([])))
 
 
-def _grouped(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+def _plain_size(piece: Piece) -> int:
+    return len(piece.frame)
+
+
+def _with_attributes(piece: Piece) -> int:
+    """Return the bytes of a piece's rows: a key that many messages share is copied for each."""
+    return len(piece.frame) + body_of(piece.frame, piece.header).attributes_size
+
+
+def _grouped(pieces: Iterable[Piece], size_of: Callable[[Piece], int]) -> Iterator[list[Piece]]:
     group: list[Piece] = []
     rows = size = 0
     for piece in pieces:
@@ -65,7 +75,7 @@ def _grouped(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
             group, rows, size = [], 0, 0
         group.append(piece)
         rows += _count(piece)
-        size += len(piece.frame)
+        size += size_of(piece)
     if group:
         yield group
 

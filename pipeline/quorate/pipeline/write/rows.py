@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quorate.pipeline.write.resuming import Rows
-from quorate.protocol.attributes import Attributes, checked_attributes
+from quorate.protocol.attributes import Attributes, checked_attributes, has_any
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.identity import check_topic
 from quorate.protocol.limits import MESSAGE_BYTES_USUAL
@@ -116,7 +116,7 @@ def _attributes(batch: pa.RecordBatch) -> list[Attributes]:
         checked_attributes(key, _named(entries))
         for key, entries in zip(keys or nothing, properties or nothing, strict=True)
     ]
-    return found if any(map(any, found)) else []
+    return found if has_any(found) else []
 
 
 def _values(batch: pa.RecordBatch, name: str) -> list[Any] | None:

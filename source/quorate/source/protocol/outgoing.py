@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, checked_attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, checked_attributes, has_any
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.limits import (
     BATCH_BYTES_TARGET,
@@ -116,7 +116,7 @@ def _with_attributes(messages: list[bytes | Outgoing], limit: Limit) -> Ready:
             payload, attributes = checked_one(message, None, None, limit)
         ready.payloads.append(payload)
         ready.attributes.append(attributes)
-    return ready if any(map(any, ready.attributes)) else Ready(ready.payloads, [])
+    return ready if has_any(ready.attributes) else Ready(ready.payloads, [])
 
 
 def check_commit(ready: Ready, marker: bytes) -> None:

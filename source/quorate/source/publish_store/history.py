@@ -268,7 +268,7 @@ class History:
             [payload for payload, _ in part],
             note.timestamp_ns,
             self._markers.get(note.last, b""),
-            attributes if any(map(any, attributes)) else (),
+            attributes,
         )
 
 
