@@ -90,6 +90,7 @@ ACKNOWLEDGE_SECONDS = 0.1
 REPEAT_SECONDS = 3.0
 HOUSEKEEPING_SECONDS = 1.0
 DEREGISTER_RETRY_SECONDS = 0.1
+HOLD_SECONDS = 0.000_05
 LIVE_BYTES_MAX = 1_500
 FETCHED_BYTES_MAX = 4_000
 
@@ -173,6 +174,10 @@ class ReceiverInstance:
         """The time since which the next frame of the live stream is awaited; None: none is."""
         self.acknowledgements: Acknowledgements
         self.registered = False
+        self.has_asked = False
+        """The stores have answered, and it has registered nowhere."""
+        self.holds_back = False
+        """It does not register yet."""
         self._identity = f"{name}, the {number}".encode()
         self._directory = Directory()
         self._known = False
@@ -344,6 +349,9 @@ class ReceiverInstance:
     async def _register(self) -> StartPosition:
         await self._hear_enough(self.registration.ask)
         before = self._decide_start(self.options)
+        self.has_asked = True
+        while self.holds_back:
+            await self.process.sleep(HOLD_SECONDS)
         await self._hear_enough(self.registration.register)
         return self._decide_start(replace(self.options, choose_start=chosen_again(before)))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tests.simulation.acknowledging import Acknowledging
@@ -231,6 +232,14 @@ class Script:
         """The next instance of one that goes on."""
         self._simulation.receivers[number].start_second(take_over=True)
         return self.receiver(number)
+
+    def asked_long_ago(self, receiver: ReceiverInstance) -> Free:
+        """It asked all stores when none knew it. It registers once the answer is called."""
+        receiver.holds_back = True
+        self.until(lambda: receiver.has_asked)
+        registration = receiver.registration
+        registration.epoch, registration.ended_epoch, registration.spent_epoch = 1, 0, 0
+        return partial(setattr, receiver, "holds_back", False)
 
     def deregister_receiver(self, receiver: ReceiverInstance) -> None:
         """An operator has all stores forget it."""

@@ -38,17 +38,20 @@ def _old_answers_count_as_taking_it(to: pytest.MonkeyPatch) -> None:
 
 def _one_begins_while_another_contests_its_epoch(script: Script) -> None:
     """It finds its epoch over, and takes the next; A has that long before B hears of it. Meanwhile
-    a new one begins with A and C, and is gone before it has acknowledged anything."""
+    a new one, which had asked before, begins with A and C, and is gone before it has acknowledged
+    anything."""
     frozen = _frozen(script)
     script.deregister_receiver(frozen)
     script.until(lambda: script.endings.receiver_forgotten_at(frozen.name) == {*ALL})
+    new = script.start_second_receiver(0)
+    registers = script.asked_long_ago(new)
     script.stores[C].crash()
     free = script.mute(frozen.name, B)
     frozen.process.wake()
     script.until(lambda: frozen.epoch == 2 and frozen.registration.answers.keys() == {A})
     arrives = script.withhold(frozen.name, B)
     script.stores[C].start()
-    new = script.start_second_receiver(0)
+    registers()
     script.until(lambda: new.registered)
     new.kill()
     script.withhold(frozen.name, B)
@@ -70,11 +73,13 @@ def _only_the_epoch_that_is_left_is_over(to: pytest.MonkeyPatch) -> None:
 
 
 def _comes_and_goes(script: Script, frozen: ReceiverInstance) -> None:
-    """The next instance registers everywhere in the epoch that is over, and is gone before it hears
-    so of enough stores."""
-    free = script.mute(B, frozen.name)
+    """The next instance, which had asked before, registers everywhere in the epoch that is over,
+    and is gone before it hears so of enough stores."""
     brief = script.start_second_receiver(0)
-    script.until(lambda: hasattr(brief, "registration") and len(brief.registration.answers) == 2)
+    registers = script.asked_long_ago(brief)
+    free = script.mute(B, frozen.name)
+    registers()
+    script.until(lambda: len(brief.registration.answers) == 2)
     brief.kill()
     free()
     assert {script.state(each).receivers[frozen.session_id].epoch for each in ALL} == {1}
@@ -130,6 +135,7 @@ GUARDS = (
         _one_begins_while_another_contests_its_epoch,
         "I4",
         {**KEPT, **HIGHEST},
+        seeds=20,
     ),
     Guard(
         _only_the_epoch_that_is_left_is_over,

@@ -220,11 +220,14 @@ def _answers_of_before_the_end_count(to: pytest.MonkeyPatch) -> None:
 
 
 def _only_the_receiver_can_tell(script: Script) -> None:
-    """C was down when the receiver was deregistered, and reaches no other store since."""
+    """C was down when the receiver was deregistered, and reaches no other store since. The next
+    instance had asked before."""
     receiver = _begin(script)
     script.cut(C, A, B)
     _deregister(script, receiver, C)
-    script.until_handed(script.start_receiver(0), 0)
+    again = script.start_receiver(0)
+    script.asked_long_ago(again)()
+    script.until_handed(again, 0)
     script.until(lambda: script.state(C).ended_upto(receiver.session_id) == receiver.epoch)
 
 
@@ -242,13 +245,15 @@ def _registering_is_acknowledging(to: pytest.MonkeyPatch) -> None:
 
 
 def _registered_before_it_was_told(script: Script) -> None:
-    """C was down when the receiver was deregistered. The next instance registers, and dies before
-    it can tell C."""
+    """C was down when the receiver was deregistered. The next instance, which had asked before,
+    registers, and dies before it can tell C."""
     receiver = _begin(script)
     script.cut(C, A, B)
     _deregister(script, receiver, C)
-    frees = [script.mute(store, receiver.name) for store in (A, B)]
     again = script.start_receiver(0)
+    registers = script.asked_long_ago(again)
+    frees = [script.mute(store, receiver.name) for store in (A, B)]
+    registers()
     script.until(lambda: script.state(C).receivers[again.session_id].epoch > receiver.epoch)
     again.kill()
     for free in frees:
@@ -695,8 +700,10 @@ def test_a_receiver_is_over_before_it_starts_where_its_store_was_put_back() -> N
         former, copy = _begin(script), _copy(script)
         former.kill()
         again = script.start_receiver(0)
+        registers = script.asked_long_ago(again)
         frees = [script.mute(store, again.name) for store in (A, B)]
-        script.until(lambda: hasattr(again, "registration") and C in again.registration.answers)
+        registers()
+        script.until(lambda: again.registration.answers.keys() == {C})
         script.cut(C, A, again.name)
         script.put_back(C, copy, B)
         script.stores[C].start()

@@ -616,7 +616,9 @@ def test_a_source_that_ends_says_goodbye_to_its_receivers() -> None:
     def end(script: Script) -> None:
         _begin(script)
         both = [script.receiver(number) for number in range(2)]
-        script.until(lambda: all(receiver.plan.attached for receiver in both))
+        script.until(
+            lambda: all(receiver.registered and receiver.plan.attached for receiver in both)
+        )
         script.source.deregister()
         script.until(lambda: script.world.reached["source says goodbye"] == len(both))
         script.until(lambda: not any(receiver.plan.attached for receiver in both))
