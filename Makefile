@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: help setup setup-core demo test test-core test-long simulate brute-force soak transcripts lint types check docs proto proto-check bench bench-pairs bench-recovery bench-spark pipeline-example clean
+.PHONY: help setup setup-core demo test test-core test-long simulate brute-force soak transcripts lint types check docs proto proto-check bench bench-pairs bench-recovery bench-replay bench-spark pipeline-example clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -67,6 +67,9 @@ bench-pairs: $(CORE) ## the same in turns with that of an older commit: BASE=HEA
 
 bench-recovery: $(CORE) ## measure registering, and repairing a store: MESSAGES=1000000, SIZE=1000, RUNS=1
 	$(BIN)/python -m bench.recovery $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(SIZE),--size $(SIZE)) $(if $(RUNS),--runs $(RUNS))
+
+bench-replay: $(CORE) ## measure replays, filters and their latency: MESSAGES=1000000, RUNS=3
+	$(BIN)/python -m bench.replay $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(RUNS),--runs $(RUNS))
 
 bench-spark: $(STAMP) ## measure reading, writing, archiving and auditing with Spark: MESSAGES=5000000, RUNS=5
 	$(BIN)/python -m bench.spark $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(RUNS),--runs $(RUNS))

@@ -67,11 +67,13 @@ SECTIONS = (
     Section("Receivers", "quorate.client", ("Receiver", "ReceiverOptions", "Delivery",
         "AcknowledgeMode", "ConfirmDelivery", "Message", "DeliveredBatch", "MessageHandle",
         "Start", "StartingPoint", "Behaviour")),
+    Section("Subscribers", "quorate.client", ("Subscriber",)),
+    Section("Replays", "quorate.client.replay"),
     Section("Stores and policies", "quorate.client", ("StoreAddress", "SourceName", "Layout",
         "StoreGroup", "Policy", "Group", "IntragroupRule", "IntergroupRule")),
     Section("Without asyncio", "quorate.client", ("connect_blocking",),
-        "`Client`, `Source` and `Receiver` of `quorate.client.blocking` have the methods above, "
-        "without `await`. A source or a receiver is open when the call returns."),
+        "`Client`, `Source`, `Receiver` and `Subscriber` of `quorate.client.blocking` have the "
+        "methods above, without `await`. A source or a receiver is open when the call returns."),
     Section("Events of a source", "quorate.client.source_events"),
     Section("Events of a receiver", "quorate.client.receiver_events"),
     Section("Errors", "quorate.errors", ("QuorateError", "Outcome")),
@@ -138,6 +140,8 @@ def entry(name: str, value: Any) -> Iterator[str]:
     elif inspect.isfunction(value):
         yield _code(_signature(name, value))
         yield _text(value)
+    elif dataclasses.is_dataclass(value):
+        yield f"{inspect.getdoc(type(value))} Also as the text `{str(value)!r}`.\n"
     elif get_origin(value) in (Union, types.UnionType):
         yield f"Any of the {len(get_args(value))} classes of this section.\n"
     else:

@@ -15,16 +15,23 @@ import pytest
 import quorate.client
 import quorate.receiver.events
 import quorate.source.events
+import quorate.subscriber.events
 from quorate.client import blocking
 from quorate.client.client import Client, connect
 from quorate.receiver import Receiver
 from quorate.source import Source
+from quorate.subscriber import Subscriber
 
 LIST = Path(__file__).with_name("public_names.txt")
 
-PAIRS = [(Client, blocking.Client), (Source, blocking.Source), (Receiver, blocking.Receiver)]
+PAIRS = [
+    (Client, blocking.Client),
+    (Source, blocking.Source),
+    (Receiver, blocking.Receiver),
+    (Subscriber, blocking.Subscriber),
+]
 
-CLIENT = {"close", "receiver", "source"}
+CLIENT = {"close", "receiver", "source", "subscriber"}
 SOURCE = {
     "close",
     "commit",
@@ -58,12 +65,13 @@ RECEIVER = {
     "session_id",
     "sources",
 }
+SUBSCRIBER = {"batches", "close", "consumed_position", "open", "pause", "position", "resume"}
 WITHOUT_ASYNCIO = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
     "__aiter__": "__iter__",
 }
-OF_CLIENTS = {"connections", "live_servers", "on_closed"}
+OF_CLIENTS = {"connections", "delays", "live_servers", "on_closed"}
 """The arguments that only a client gives to a source or receiver."""
 
 
@@ -89,6 +97,7 @@ def classes() -> dict[str, type]:
         ("", quorate.client),
         ("source_events.", quorate.client.source_events),
         ("receiver_events.", quorate.client.receiver_events),
+        ("replay.", quorate.client.replay),
     ):
         for name in module.__all__:
             if inspect.isclass(value := getattr(module, name)):
@@ -107,12 +116,12 @@ def listed() -> list[str]:
     return [
         f"{name}: {' '.join(sorted(public_names(kind)))}".strip()
         for name, kind in classes().items()
-        if kind not in (Client, Source, Receiver)
+        if kind not in (Client, Source, Receiver, Subscriber)
     ]
 
 
 @pytest.mark.parametrize(
-    ("pair", "allowed"), list(zip(PAIRS, (CLIENT, SOURCE, RECEIVER), strict=True))
+    ("pair", "allowed"), list(zip(PAIRS, (CLIENT, SOURCE, RECEIVER, SUBSCRIBER), strict=True))
 )
 def test_these_names_are_public(pair: tuple[type, type], allowed: set[str]) -> None:
     for kind in pair:
@@ -153,7 +162,10 @@ def test_both_clients_are_made_alike() -> None:
     assert shape(blocking.connect_blocking) == shape(connect)
 
 
-@pytest.mark.parametrize(("kind", "method"), [(Source, "source"), (Receiver, "receiver")])
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [(Source, "source"), (Receiver, "receiver"), (Subscriber, "subscriber")],
+)
 def test_a_client_opens_with_everything_that_is_not_its_own(kind: Any, method: str) -> None:
     offered = inspect.signature(getattr(Client, method)).parameters
     taken = inspect.signature(kind.open).parameters
@@ -196,6 +208,7 @@ def test_every_event_is_exported() -> None:
     for events, exported in (
         (quorate.source.events, quorate.client.source_events),
         (quorate.receiver.events, quorate.client.receiver_events),
+        (quorate.subscriber.events, quorate.client.replay),
     ):
         told = {each.__name__ for each in events.Event.__args__}
         assert told <= set(exported.__all__)

@@ -8,7 +8,7 @@
 events in `source_events` and `receiver_events`. This module only exports names.
 """
 
-from quorate.client import receiver_events, source_events
+from quorate.client import receiver_events, replay, source_events
 from quorate.client.blocking import connect_blocking
 from quorate.client.client import Client, connect
 from quorate.protocol.consensus import Behaviour, StartingPoint
@@ -28,6 +28,7 @@ from quorate.source.protocol.unstable import UnstableMessage
 from quorate.source.publish_store import FilePublishStore, MemoryPublishStore, PublishStore
 from quorate.source.receipts import Durability, Receipt
 from quorate.source.source import Source
+from quorate.subscriber.subscriber import Subscriber
 
 __all__ = [
     "AcknowledgeMode",
@@ -62,10 +63,12 @@ __all__ = [
     "StartingPoint",
     "StoreAddress",
     "StoreGroup",
+    "Subscriber",
     "UnstableMessage",
     "WithoutQuorum",
     "connect",
     "connect_blocking",
     "receiver_events",
+    "replay",
     "source_events",
 ]

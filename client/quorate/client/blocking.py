@@ -18,7 +18,7 @@ from quorate.client.settings import (
     Stores,
     read_settings,
 )
-from quorate.protocol.delays import Delays
+from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import Closed
 from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
@@ -32,13 +32,19 @@ from quorate.source.io.live_server import LiveServers
 from quorate.source.options import SourceOptions
 from quorate.source.publish_store import PublishStore
 from quorate.source.source import CLOSE_SECONDS, OPEN_SECONDS
+from quorate.subscriber.begin import EPOCH, GivenBegin
+from quorate.subscriber.blocking import Subscriber
+from quorate.subscriber.bookmarks import BookmarkStore
+from quorate.subscriber.events import Event as SubscriberEvent
+from quorate.subscriber.options import Delivered
+from quorate.subscriber.subscriber import SAVE_SECONDS
 from quorate.transport import forks
 from quorate.transport.blocking import run_blocking
 from quorate.transport.connections import Connections
 
-__all__ = ["Client", "Receiver", "Source", "connect_blocking"]
+__all__ = ["Client", "Receiver", "Source", "Subscriber", "connect_blocking"]
 
-T = TypeVar("T", Source, Receiver)
+T = TypeVar("T", Source, Receiver, Subscriber)
 
 Opener = Callable[[Callable[[], object]], T]
 """Opens something, and is given a function to call when that is closed."""
@@ -75,7 +81,7 @@ class Client:
         self._settings = settings
         self._connections = Connections(settings.heartbeat)
         self._live_servers = LiveServers()
-        self._open: dict[object, Source | Receiver] = {}
+        self._open: dict[object, Source | Receiver | Subscriber] = {}
         self._lock = threading.Lock()
         self._closed = False
 
@@ -167,6 +173,51 @@ class Client:
                 take_over=take_over,
                 options=settings.receiver_options(topic, options),
                 timeout=settings.timeout if timeout is None else timeout,
+                on_event=on_event,
+                connections=self._connections,
+                on_closed=on_closed,
+            )
+
+        return self._kept(opener)
+
+    def subscriber(
+        self,
+        topic: str | None = None,
+        *,
+        topic_pattern: str | None = None,
+        begin: GivenBegin = EPOCH,
+        delivered: str | Delivered = Delivered.STABLE,
+        where: str | None = None,
+        rate: str | None = None,
+        rate_max_gap: float | None = None,
+        bookmarks: BookmarkStore | None = None,
+        name: str | None = None,
+        save_interval: float = SAVE_SECONDS,
+        timeout: float | None = None,
+        on_event: Callable[[SubscriberEvent], None] | None = None,
+    ) -> Subscriber:
+        """Open a subscription.
+
+        Arguments and errors are those of quorate.client.Client.subscriber. The background thread
+        calls on_event.
+        """
+        settings = self._settings
+
+        def opener(on_closed: Callable[[], object]) -> Subscriber:
+            return Subscriber.open(
+                topic,
+                stores=settings.layout.stores,
+                topic_pattern=topic_pattern,
+                begin=begin,
+                delivered=delivered,
+                where=where,
+                rate=rate,
+                rate_max_gap=rate_max_gap,
+                bookmarks=bookmarks,
+                name=name,
+                save_interval=save_interval,
+                timeout=settings.timeout if timeout is None else timeout,
+                delays=settings.delays or RECONNECT,
                 on_event=on_event,
                 connections=self._connections,
                 on_closed=on_closed,

@@ -18,7 +18,7 @@ from quorate.client.settings import (
     Stores,
     read_settings,
 )
-from quorate.protocol.delays import Delays
+from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import Closed
 from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
@@ -31,10 +31,15 @@ from quorate.source.io.live_server import LiveServers
 from quorate.source.options import SourceOptions
 from quorate.source.publish_store import PublishStore
 from quorate.source.source import CLOSE_SECONDS, OPEN_SECONDS, Source
+from quorate.subscriber.begin import EPOCH, GivenBegin
+from quorate.subscriber.bookmarks import BookmarkStore
+from quorate.subscriber.events import Event as SubscriberEvent
+from quorate.subscriber.options import Delivered
+from quorate.subscriber.subscriber import SAVE_SECONDS, Subscriber
 from quorate.transport import forks
 from quorate.transport.connections import Connections
 
-T = TypeVar("T", Source, Receiver)
+T = TypeVar("T", Source, Receiver, Subscriber)
 
 Opener = Callable[[Callable[[], object]], Coroutine[Any, Any, T]]
 """Opens something, and is given a function to call when that is closed."""
@@ -90,7 +95,7 @@ class Client:
         self._connections = Connections(settings.heartbeat)
         self._live_servers = LiveServers()
         self._opening: set[asyncio.Task[Any]] = set()
-        self._open: dict[object, Source | Receiver] = {}
+        self._open: dict[object, Source | Receiver | Subscriber] = {}
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -222,8 +227,71 @@ class Client:
             f"receiver({topic or topic_pattern!r})", lambda: self._opened(opener)
         )
 
+    def subscriber(
+        self,
+        topic: str | None = None,
+        *,
+        topic_pattern: str | None = None,
+        begin: GivenBegin = EPOCH,
+        delivered: str | Delivered = Delivered.STABLE,
+        where: str | None = None,
+        rate: str | None = None,
+        rate_max_gap: float | None = None,
+        bookmarks: BookmarkStore | None = None,
+        name: str | None = None,
+        save_interval: float = SAVE_SECONDS,
+        timeout: float | None = None,
+        on_event: Callable[[SubscriberEvent], None] | None = None,
+    ) -> Opening[Subscriber]:
+        """Return a subscription, to be opened by `await` or `async with`, and iterated.
+
+        It replays the journal of one store at a time, in the journal's order, and goes on with what
+        comes. If the store fails it goes on at another one, without a gap and without a duplicate.
+
+        - topic: one topic. topic_pattern: instead, a regular expression that must match the whole
+          topic.
+        - begin: EPOCH, NOW, MOST_RECENT, a bookmark, a list of bookmarks of which the earliest
+          counts, a position, or a time. A text such as "-15m" does as well.
+        - delivered: which messages it is given. "stable": stable ones. "durable": those on the
+          store's disk. "live": those that have come to the store.
+        - where: a condition in the words of SQL. Only messages for which it is true are given.
+        - rate: the pace: "1000/s", "500KB/s", or "2x" for twice the messages' own pace.
+        - rate_max_gap: the longest pause of such a multiple, in seconds.
+        - bookmarks: keeps how far the application has consumed the messages, under this name.
+          Begin at MOST_RECENT to go on there. After a crash the messages since the last saving
+          come again. save_interval: seconds between two savings.
+        - timeout: seconds to wait until a store has begun it; None: that of the client.
+        - on_event: a function that gets each event at once, on the event loop. It must not block.
+
+        Opening raises InvalidArgument, InvalidFilter, UnknownBookmark, Unreachable, InLimbo,
+        NotAStore, Closed.
+        """
+        settings = self._settings
+
+        def opener(on_closed: Callable[[], object]) -> Coroutine[Any, Any, Subscriber]:
+            return Subscriber.open(
+                topic,
+                stores=settings.layout.stores,
+                topic_pattern=topic_pattern,
+                begin=begin,
+                delivered=delivered,
+                where=where,
+                rate=rate,
+                rate_max_gap=rate_max_gap,
+                bookmarks=bookmarks,
+                name=name,
+                save_interval=save_interval,
+                timeout=settings.timeout if timeout is None else timeout,
+                delays=settings.delays or RECONNECT,
+                on_event=on_event,
+                connections=self._connections,
+                on_closed=on_closed,
+            )
+
+        return Opening(f"subscriber({topic or topic_pattern!r})", lambda: self._opened(opener))
+
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:
-        """Close every source and receiver that is still open.
+        """Close every source, receiver and subscriber that is still open.
 
         timeout: seconds for which each source waits for its messages to become stable, and each
         receiver for enough stores to take its acknowledgements. Calls that are opening one raise

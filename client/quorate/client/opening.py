@@ -14,8 +14,9 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.receiver.message import Message
 from quorate.receiver.receiver import Receiver
 from quorate.source.source import Source
+from quorate.subscriber.subscriber import Subscriber
 
-T = TypeVar("T", Source, Receiver)
+T = TypeVar("T", Source, Receiver, Subscriber)
 
 
 class Opening(Generic[T]):

@@ -7,6 +7,8 @@ quorate.protocol.errors.
 
 from quorate.protocol.errors import (
     BeingDeleted,
+    BookmarksTakenOver,
+    BookmarkStoreFailed,
     BrokenAnswer,
     Closed,
     ConfigurationInvalid,
@@ -56,6 +58,7 @@ from quorate.protocol.errors import (
     TakenOver,
     TooManyRegistrations,
     TopicRefused,
+    UnknownBookmark,
     UnknownTopic,
     Unreachable,
     UsedBeforeFork,
@@ -65,6 +68,8 @@ from quorate.protocol.errors import (
 
 __all__ = [
     "BeingDeleted",
+    "BookmarkStoreFailed",
+    "BookmarksTakenOver",
     "BrokenAnswer",
     "Closed",
     "ConfigurationInvalid",
@@ -114,6 +119,7 @@ __all__ = [
     "TakenOver",
     "TooManyRegistrations",
     "TopicRefused",
+    "UnknownBookmark",
     "UnknownTopic",
     "Unreachable",
     "UsedBeforeFork",

@@ -54,6 +54,12 @@ COMMANDS = {
         "Print the messages of a topic.",
         GroupedCommand,
     ),
+    "replay": Lazy(
+        "quorate.console.commands.replay",
+        "replay",
+        "Print what the stores recorded, from a point on.",
+        GroupedCommand,
+    ),
     "status": Lazy(
         "quorate.console.commands.status",
         "status",

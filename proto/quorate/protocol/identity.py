@@ -69,6 +69,14 @@ class SourceName(NamedTuple):
     def __str__(self) -> str:
         return f"{self.topic}/{self.session_id:#x}"
 
+    @staticmethod
+    def parse(text: str) -> SourceName:
+        """Return the source of a text `TOPIC/SESSION`. Raises InvalidArgument."""
+        topic, _, session = text.rpartition("/")
+        if not topic:
+            raise InvalidArgument("source", f"{text!r} is not of the form TOPIC/SESSION")
+        return SourceName(topic, parse_session_id(session)).checked()
+
     def checked(self) -> SourceName:
         """Return this name unchanged. Raises InvalidArgument if it cannot be one."""
         check_topic(self.topic)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+from quorate.protocol.bookmarks import Bookmark, Position
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
@@ -172,3 +173,36 @@ def pacing_from_wire(wire: v1.SourceInformation | None) -> ReceiverPacing | None
         return None
     asked = wire.receiver_pacing
     return ReceiverPacing(messages=asked.messages, bytes=asked.bytes)
+
+
+def position_to_wire(position: Position) -> store_v1.Position:
+    """Return the message of a position."""
+    return store_v1.Position(places=map(_place_to_wire, position.bookmarks()))
+
+
+def bookmarks_to_wire(bookmarks: Iterable[Bookmark]) -> store_v1.Position:
+    """Return the message of bookmarks, in their order."""
+    return store_v1.Position(places=map(_place_to_wire, bookmarks))
+
+
+def _place_to_wire(bookmark: Bookmark) -> store_v1.Place:
+    return store_v1.Place(
+        source=source_to_wire(bookmark.source), epoch=bookmark.epoch, sequence=bookmark.sequence
+    )
+
+
+def bookmark_from_wire(place: store_v1.Place) -> Bookmark:
+    """Return the bookmark of a message. Raises InvalidArgument."""
+    return Bookmark(source_from_wire(place.source), place.epoch, place.sequence)
+
+
+def bookmarks_from_wire(position: store_v1.Position) -> list[Bookmark]:
+    """Return bookmarks, in their order. Raises InvalidArgument, also if there are none."""
+    if not position.places:
+        raise InvalidArgument("bookmarks", "none is given")
+    return list(map(bookmark_from_wire, position.places))
+
+
+def position_from_wire(position: store_v1.Position) -> Position:
+    """Return the position of a message. Raises InvalidArgument."""
+    return Position.of(map(bookmark_from_wire, position.places))

@@ -32,6 +32,7 @@ from quorate.protocol.errors import (
     TakenOver,
     TooManyRegistrations,
     TopicRefused,
+    UnknownBookmark,
     UnknownTopic,
     Unreachable,
     VersionMismatch,
@@ -57,6 +58,7 @@ _STATUS: dict[type[QuorateError], grpc.StatusCode] = {
     StoreStopping: grpc.StatusCode.UNAVAILABLE,
     TooManyRegistrations: grpc.StatusCode.RESOURCE_EXHAUSTED,
     TopicRefused: grpc.StatusCode.PERMISSION_DENIED,
+    UnknownBookmark: grpc.StatusCode.NOT_FOUND,
     UnknownTopic: grpc.StatusCode.NOT_FOUND,
     VersionMismatch: grpc.StatusCode.FAILED_PRECONDITION,
 }

@@ -12,9 +12,20 @@ class Deletion(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DELETION_UNSPECIFIED: _ClassVar[Deletion]
     DELETION_EXPIRED: _ClassVar[Deletion]
     DELETION_DEREGISTERED: _ClassVar[Deletion]
+
+class Delivered(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DELIVERED_UNSPECIFIED: _ClassVar[Delivered]
+    DELIVERED_STABLE: _ClassVar[Delivered]
+    DELIVERED_DURABLE: _ClassVar[Delivered]
+    DELIVERED_LIVE: _ClassVar[Delivered]
 DELETION_UNSPECIFIED: Deletion
 DELETION_EXPIRED: Deletion
 DELETION_DEREGISTERED: Deletion
+DELIVERED_UNSPECIFIED: Delivered
+DELIVERED_STABLE: Delivered
+DELIVERED_DURABLE: Delivered
+DELIVERED_LIVE: Delivered
 
 class PromiseRequest(_message.Message):
     __slots__ = ("source", "epoch", "reg_id", "instance", "take_over", "protocol_version", "decided_epoch")
@@ -917,3 +928,101 @@ class RestoreDone(_message.Message):
     lacking: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
     limbo: bool
     def __init__(self, written: _Optional[int] = ..., held_already: _Optional[int] = ..., lacking: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., limbo: bool = ...) -> None: ...
+
+class SubscribeRequest(_message.Message):
+    __slots__ = ("protocol_version", "topic", "pattern", "position", "now", "since_ns", "bookmarks", "delivered", "where")
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    NOW_FIELD_NUMBER: _ClassVar[int]
+    SINCE_NS_FIELD_NUMBER: _ClassVar[int]
+    BOOKMARKS_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    topic: str
+    pattern: str
+    position: Position
+    now: bool
+    since_ns: int
+    bookmarks: Position
+    delivered: Delivered
+    where: str
+    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., pattern: _Optional[str] = ..., position: _Optional[_Union[Position, _Mapping]] = ..., now: bool = ..., since_ns: _Optional[int] = ..., bookmarks: _Optional[_Union[Position, _Mapping]] = ..., delivered: _Optional[_Union[Delivered, str]] = ..., where: _Optional[str] = ...) -> None: ...
+
+class Place(_message.Message):
+    __slots__ = ("source", "epoch", "sequence")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    epoch: int
+    sequence: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., sequence: _Optional[int] = ...) -> None: ...
+
+class Position(_message.Message):
+    __slots__ = ("places",)
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    places: _containers.RepeatedCompositeFieldContainer[Place]
+    def __init__(self, places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ...) -> None: ...
+
+class SubscribeResponse(_message.Message):
+    __slots__ = ("begins", "given", "completed")
+    BEGINS_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    begins: Position
+    given: _containers.RepeatedCompositeFieldContainer[Given]
+    completed: bool
+    def __init__(self, begins: _Optional[_Union[Position, _Mapping]] = ..., given: _Optional[_Iterable[_Union[Given, _Mapping]]] = ..., completed: bool = ...) -> None: ...
+
+class Given(_message.Message):
+    __slots__ = ("fetched", "selected", "gone", "moved", "set_aside")
+    FETCHED_FIELD_NUMBER: _ClassVar[int]
+    SELECTED_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
+    fetched: _messages_pb2.Fetched
+    selected: Selected
+    gone: Gone
+    moved: Place
+    set_aside: SetAside
+    def __init__(self, fetched: _Optional[_Union[_messages_pb2.Fetched, _Mapping]] = ..., selected: _Optional[_Union[Selected, _Mapping]] = ..., gone: _Optional[_Union[Gone, _Mapping]] = ..., moved: _Optional[_Union[Place, _Mapping]] = ..., set_aside: _Optional[_Union[SetAside, _Mapping]] = ...) -> None: ...
+
+class Selected(_message.Message):
+    __slots__ = ("batch", "offsets", "upto")
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    batch: bytes
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    upto: int
+    def __init__(self, batch: _Optional[bytes] = ..., offsets: _Optional[_Iterable[int]] = ..., upto: _Optional[int] = ...) -> None: ...
+
+class Gone(_message.Message):
+    __slots__ = ("source", "first", "last", "why", "epoch")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    first: int
+    last: int
+    why: _messages_pb2.Lookup
+    epoch: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., why: _Optional[_Union[_messages_pb2.Lookup, str]] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class SetAside(_message.Message):
+    __slots__ = ("source", "first", "last", "epoch")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    first: int
+    last: int
+    epoch: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...

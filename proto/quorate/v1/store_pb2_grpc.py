@@ -71,6 +71,11 @@ class StoreStub(object):
                 request_serializer=quorate_dot_v1_dot_store__pb2.LocateRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_store__pb2.LocateResponse.FromString,
                 _registered_method=True)
+        self.Subscribe = channel.unary_stream(
+                '/quorate.v1.Store/Subscribe',
+                request_serializer=quorate_dot_v1_dot_store__pb2.SubscribeRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.SubscribeResponse.FromString,
+                _registered_method=True)
         self.Watch = channel.unary_stream(
                 '/quorate.v1.Store/Watch',
                 request_serializer=quorate_dot_v1_dot_store__pb2.WatchRequest.SerializeToString,
@@ -171,6 +176,13 @@ class StoreServicer(object):
 
     def Locate(self, request, context):
         """Find the sequence number that was sent at a given time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Subscribe(self, request, context):
+        """Replay the journal in its order, and go on with what comes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -284,6 +296,11 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.Locate,
                     request_deserializer=quorate_dot_v1_dot_store__pb2.LocateRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_store__pb2.LocateResponse.SerializeToString,
+            ),
+            'Subscribe': grpc.unary_stream_rpc_method_handler(
+                    servicer.Subscribe,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.SubscribeRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.SubscribeResponse.SerializeToString,
             ),
             'Watch': grpc.unary_stream_rpc_method_handler(
                     servicer.Watch,
@@ -526,6 +543,33 @@ class Store(object):
             '/quorate.v1.Store/Locate',
             quorate_dot_v1_dot_store__pb2.LocateRequest.SerializeToString,
             quorate_dot_v1_dot_store__pb2.LocateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Subscribe(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/quorate.v1.Store/Subscribe',
+            quorate_dot_v1_dot_store__pb2.SubscribeRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.SubscribeResponse.FromString,
             options,
             channel_credentials,
             insecure,

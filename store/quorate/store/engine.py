@@ -82,6 +82,8 @@ class Engine:
         self.reads = reads
         self.durability = durability
         self.directory = Directory()
+        self.tail = Directory()
+        """The calls that wait for more in the journal. Each is told of the sources of a commit."""
         self.address = ""
         """The address at which others reach this store; set once the store serves."""
         self.elsewhere = Elsewhere()
@@ -93,6 +95,8 @@ class Engine:
         """The number of requests and batches that the store refused since its start."""
         self._calls: dict[AppendStream, Endable] = {}
         self._commits: dict[int, int] = {}
+        self._news: dict[int, set[SourceName]] = {}
+        """The sources with rows in each commit that is under way."""
 
     def is_synced(self, topic: str) -> bool:
         """Return whether rows of this topic must be on the disk before they are acknowledged."""
@@ -125,7 +129,13 @@ class Engine:
         """
         number = self.writer.submit(writes, sync, acknowledge, upto)
         self._commits[state.reg_id] = number
+        self._news.setdefault(number, set()).add(state.name)
         return number
+
+    def committed(self, number: int) -> None:
+        """Tell those who wait for more in the journal of the sources of a commit."""
+        for source in self._news.pop(number, ()):
+            self.tail.changed(source)
 
     def submitted(self, state: SourceState) -> int:
         """Return the number of the source's last commit; 0: it has had none since the start."""

@@ -184,6 +184,7 @@ class StoreNode:
         receivers = Receivers(configuration.name, sources, reg_ids)
         standing.begin_check(configuration.peers or ())
         self._engine = Engine(core, receivers, writer, storage, self._durability)
+        writer.on_committed = self._engine.committed
         writer.start()
         peers = Peers(self._engine, configuration.peers or (), self._greeting)
         self.peers = peers

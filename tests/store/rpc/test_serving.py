@@ -29,6 +29,7 @@ UNARY = {
 STREAMS = {
     "Status": store_v1.StatusRequest(),
     "Fetch": v1.FetchRequest(),
+    "Subscribe": store_v1.SubscribeRequest(),
     "Watch": store_v1.WatchRequest(),
     "Repair": store_v1.RepairRequest(),
     "Restore": None,

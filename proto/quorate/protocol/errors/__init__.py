@@ -10,6 +10,7 @@
     │                  PublishStoreInUse, PublishStoreDamaged
     ├── stream         ContentConflict, OutOfOrder, MissingMessages, CorruptBatch,
     │                  OtherLineage, NotLost
+    ├── replay         UnknownBookmark, BookmarkStoreFailed, BookmarksTakenOver
     ├── storage        StorageFailed, StorageUnreadable, DataDirectoryInUse,
     │                  DataDirectoryOfAnother, DataDirectoryUsed, DataDirectoryNewer,
     │                  DataDirectoryOlder, DataDirectoryCorrupt
@@ -65,6 +66,9 @@ from quorate.protocol.errors.registration import TakenOver as TakenOver
 from quorate.protocol.errors.registration import TooManyRegistrations as TooManyRegistrations
 from quorate.protocol.errors.registration import TopicRefused as TopicRefused
 from quorate.protocol.errors.registration import UnknownTopic as UnknownTopic
+from quorate.protocol.errors.replay import BookmarksTakenOver as BookmarksTakenOver
+from quorate.protocol.errors.replay import BookmarkStoreFailed as BookmarkStoreFailed
+from quorate.protocol.errors.replay import UnknownBookmark as UnknownBookmark
 from quorate.protocol.errors.restore import BeingDeleted as BeingDeleted
 from quorate.protocol.errors.restore import OtherHistory as OtherHistory
 from quorate.protocol.errors.restore import RestoreRefused as RestoreRefused

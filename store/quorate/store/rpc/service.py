@@ -60,6 +60,7 @@ from quorate.store.rpc.requests import (
 )
 from quorate.store.rpc.restore import Restoring
 from quorate.store.rpc.status import Reports
+from quorate.store.rpc.subscribing import Subscribing
 from quorate.store.rules.floods import Newcomers
 from quorate.store.rules.lifetimes import lifetimes_from_wire
 from quorate.store.rules.source_state import SourceState
@@ -143,6 +144,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._checked.set()
         self._engine.end_all(reason)
         self._engine.directory.wake()
+        self._engine.tail.wake()
 
     def check_running(self) -> None:
         """Raise the error with which calls are refused, if there is one."""
@@ -348,6 +350,18 @@ class Service(StoreServicer):  # type: ignore[misc]
         source = source_from_wire(request.source)
         sequence = await locate(self._engine, self._executor, source, request.time_ns)
         return store_v1.LocateResponse(sequence=sequence)
+
+    async def Subscribe(
+        self, request: store_v1.SubscribeRequest, context: Context
+    ) -> AsyncIterator[store_v1.SubscribeResponse]:
+        try:
+            await self.serving()
+            check_version(self._address, request.protocol_version)
+            serving = Subscribing(self._engine, self._executor, request, self.check_running)
+            async for response in serving.responses():
+                yield response
+        except QuorateError as error:
+            await self.refuse(context, error)
 
     async def Watch(
         self, request: store_v1.WatchRequest, context: Context

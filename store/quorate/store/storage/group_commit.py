@@ -87,6 +87,8 @@ class Writer:
         self._room.set()
         self.committed = committed
         """The number of the last commit that is durable."""
+        self.on_committed: Callable[[int], None] = _nobody
+        """Called, on the event loop, with the number of each commit that is durable."""
         self.failure: QuorateError | None = None
         self.syncs = 0
         self.sync_seconds = 0.0
@@ -212,6 +214,7 @@ class Writer:
             future.set_result(None)
         for acknowledge, upto in commit.uptos.items():
             acknowledge.acknowledge(upto)
+        self.on_committed(commit.number)
 
     def _on_failed(self, error: QuorateError) -> None:
         self.failure = error
@@ -222,3 +225,7 @@ class Writer:
         self._waiting.clear()
         self._room.set()
         self._failed(error)
+
+
+def _nobody(_: int) -> None:
+    """Tell nobody of a commit."""

@@ -1,0 +1,197 @@
+"""`quorate replay`: print the stores' journal from a point on, filtered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quorate.console.commands.receive import Writer, content, origin
+from quorate.console.ui.exits import say
+from quorate.console.ui.help import FORMAT, SAFETY, WAITING
+from quorate.console.ui.options import OutputFormat, Stores, Timeout
+from quorate.console.ui.output import Output
+from quorate.console.ui.running import run
+from quorate.console.ui.settings import GroupSettings, resolve
+from quorate.console.ui.warnings import show_warnings
+from quorate.protocol.attributes import Attributes
+from quorate.protocol.bookmarks import Position
+from quorate.protocol.errors import InvalidArgument
+from quorate.subscriber.options import Delivered
+
+if TYPE_CHECKING:
+    from quorate.subscriber import ReplayedMessage, Subscriber
+    from quorate.subscriber.events import Event
+
+_log = logging.getLogger("quorate.console")
+
+
+def replay(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(help="The topic, or a pattern with --pattern.")],
+    stores: Stores = None,
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="BEGIN",
+            help="Where to begin: epoch, now, most_recent, a bookmark, a position, a time such as "
+            "2026-01-31T12:00Z, or an age such as -15m.  [epoch; most_recent with --name]",
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Print only messages for which this is true: \"price > 100 AND $key = 'x'\".",
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE", help="The pace: 1000/s, 500KB/s, or 2x: twice the messages' own."
+        ),
+    ] = None,
+    pattern: Annotated[
+        bool,
+        typer.Option("--pattern", help="TOPIC is a regular expression that a whole topic matches."),
+    ] = False,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C."),
+    ] = False,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=SAFETY,
+            help="Keep how far was printed under this name in the file of --bookmarks.",
+        ),
+    ] = None,
+    bookmarks: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=SAFETY, help="The file for --name.  [bookmarks.db]"
+        ),
+    ] = None,
+    delivered: Annotated[
+        Delivered,
+        typer.Option(
+            rich_help_panel=SAFETY,
+            help="Print what is stable, what is on the store's disk, or what has come to it.",
+        ),
+    ] = Delivered.STABLE,
+    timeout: Timeout = None,
+    until_idle: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="S",
+            rich_help_panel=WAITING,
+            help="With --follow: stop when nothing came for this many seconds.",
+        ),
+    ] = None,
+    output: OutputFormat = None,
+    events: Annotated[
+        bool,
+        typer.Option("--events", rich_help_panel=FORMAT, help="Print events on stderr."),
+    ] = False,
+) -> None:
+    """Print what the stores recorded, in the order of one store's journal.
+
+    At the end stderr shows the position: the next replay goes on there with --from.
+    """
+    from quorate.subscriber import FileBookmarkStore
+
+    settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
+    show_warnings(settings.output)
+    if bookmarks is not None and name is None:
+        raise InvalidArgument("--bookmarks", "needs --name, under which positions are kept")
+    opening: dict[str, Any] = {
+        "topic_pattern" if pattern else "topic": topic,
+        "begin": begin or ("epoch" if name is None else "most_recent"),
+        "delivered": delivered,
+        "where": where,
+        "rate": rate,
+        "timeout": settings.timeout,
+    }
+    if name is not None:
+        opening |= {"bookmarks": FileBookmarkStore(bookmarks or "bookmarks.db"), "name": name}
+    run(_Replaying(settings, opening, count, follow, until_idle, events).run)
+
+
+@dataclass(slots=True)
+class _Replaying:
+    settings: GroupSettings
+    opening: dict[str, Any]
+    count: int | None
+    follow: bool
+    until_idle: float | None
+    events: bool
+    printed: int = 0
+    position: Position = field(default_factory=Position)
+
+    async def run(self) -> None:
+        from quorate.subscriber import Subscriber
+
+        async with await Subscriber.open(
+            stores=self.settings.stores,
+            on_event=self._show if self.events else None,
+            **self.opening,
+        ) as subscriber:
+            writer = Writer(self.settings.output, as_object)
+            try:
+                # Ctrl-C is a normal end.
+                with suppress(asyncio.CancelledError):
+                    await self._print(subscriber, writer)
+            finally:
+                writer.end()
+            if self.settings.output is Output.TABLE:
+                say(f"{self.printed:,} messages; position: {self.position}")
+
+    async def _print(self, subscriber: Subscriber, writer: Writer[ReplayedMessage]) -> None:
+        from quorate.subscriber import Completed, ReplayedBatch
+
+        given = subscriber.batches()
+        self.position = subscriber.position
+        while self.printed != self.count:
+            try:
+                async with asyncio.timeout(self.until_idle if self.follow else None):
+                    item = await anext(given)
+            except TimeoutError:
+                return
+            self.position = subscriber.position
+            if isinstance(item, ReplayedBatch):
+                messages = list(item.messages())
+                if self.count is not None:
+                    messages = messages[: self.count - self.printed]
+                writer.write(messages)
+                self.printed += len(messages)
+                for message in messages:
+                    message.consumed()
+                last = messages[-1].bookmark
+                self.position = self.position.moved(last.source, last.place)
+            elif not isinstance(item, Completed):
+                _log.warning("%s", item)
+            else:
+                self.position = item.position
+                if not self.follow:
+                    return
+
+    def _show(self, event: Event) -> None:
+        say(str(event))
+
+
+def as_object(message: ReplayedMessage) -> dict[str, Any]:
+    """Return all fields of a message, for programs. Bytes that are no text become base64."""
+    row = origin(message.source, message.sequence, message.epoch, message.timestamp_ns)
+    row["bookmark"] = str(message.bookmark)
+    return row | content(Attributes(message.key, message.properties), message.payload)

@@ -1,0 +1,310 @@
+"""The call Subscribe: the journal in its order from a position on, and then what comes.
+
+quorate.store.rules.walk decides what is given when. Here batches are read, in bounded chunks and
+away from the event loop, and packed. The next chunk is read once the client has taken the last: a
+slow subscriber slows itself alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from quorate.protocol.errors import CorruptBatch
+from quorate.protocol.filters.evaluate import Filter
+from quorate.protocol.framing import BatchHeader, read_header
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import FRAGMENT_BYTES
+from quorate.protocol.ranges import HeldRange, Range
+from quorate.protocol.wire import source_to_wire
+from quorate.store.engine import Engine
+from quorate.store.rpc.selecting import Chosen, choose
+from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.walk import Stream, Walk
+from quorate.store.storage.index import entries
+from quorate.store.storage.interface import Reads
+from quorate.store.storage.journal import rows_from
+from quorate.store.storage.large_batches import LargeRow, load_large, read_fragment
+from quorate.store.storage.reader import read_rows
+from quorate.store.watchers import Selection
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+
+_CHUNK_BYTES = 1024 * 1024
+_CHUNK_ROWS_MAX = 256
+_RESPONSE_BYTES = 256 * 1024
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive messages to give: a part of a batch."""
+
+    header: BatchHeader
+    frame: bytes
+    """The batch; empty if it is a large one."""
+    part: Range
+    large: LargeRow | None = None
+
+    @property
+    def size(self) -> int:
+        """The bytes of the batch."""
+        return self.large.size if self.large is not None else len(self.frame)
+
+
+class Subscription:
+    """One call of Subscribe."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        executor: Executor,
+        walk: Walk,
+        delivered: store_v1.Delivered,
+        where: Filter | None,
+        check_running: Callable[[], None],
+    ) -> None:
+        """Begin with this walk.
+
+        - where: the filter; None: all messages pass.
+        - check_running: raises the error with which the store refuses calls, if there is one.
+        """
+        self._check_running = check_running
+        self._engine = engine
+        self._executor = executor
+        self._walk = walk
+        self._delivered = delivered
+        self._where = where
+        self._rows = 4
+        self._is_at_end = False
+
+    async def responses(self, selection: Selection) -> AsyncIterator[store_v1.SubscribeResponse]:
+        """Yield what the subscription is given, without end. Raises StorageFailed."""
+        walk = self._walk
+        history_ends = self._engine.core.streams.position
+        completed = False
+        with self._engine.tail.watching(selection, ()) as news:
+            while True:
+                self._check_running()
+                async for source in news.take():
+                    walk.owed.add(source)
+                async for response in self._pack(await self._passed()):
+                    yield response
+                while walk.owed:
+                    async for response in self._pack(await self._owed(walk.owed.pop())):
+                        yield response
+                if not completed and (self._is_at_end or walk.journal_at >= history_ends):
+                    completed = True
+                    yield store_v1.SubscribeResponse(completed=True)
+                if self._is_at_end:
+                    await news.changed()
+
+    # -- what to give -----------------------------------------------------------------------
+
+    async def _passed(self) -> list[store_v1.Given | Piece]:
+        """Walk on through the journal, and return what is given of the next rows."""
+        walk, engine = self._walk, self._engine
+        rows = await self._run(rows_from, engine.reads, walk.journal_at, self._rows)
+        self._is_at_end = len(rows) < self._rows
+        if rows and self._delivered == store_v1.DELIVERED_DURABLE:
+            await engine.writer.durable(engine.writer.submit(()))
+        found: list[store_v1.Given | Piece] = []
+        size = 0
+        for row in rows:
+            walk.journal_at = row.position + 1
+            header = row.header
+            if header is None or not walk.wants(header.source):
+                continue
+            state = engine.core.sources.get(header.source)
+            if state is None:
+                continue
+            stream = self._stream(state)
+            found += self._turned(header.source, stream)
+            part = walk.passes(
+                header.source, stream, HeldRange(header.first, header.last, header.epoch)
+            )
+            if part is not None:
+                walk.given(header.source, stream, part)
+                piece = Piece(header, row.frame, part, row.large)
+                found.append(piece)
+                size += piece.size
+        self._rows = _next_count(len(rows), size)
+        return found
+
+    async def _owed(self, source: SourceName) -> list[store_v1.Given | Piece]:
+        """Return what may be given of a source by now, as far as its batches were passed."""
+        walk, engine = self._walk, self._engine
+        state = engine.core.sources.get(source)
+        if state is None or not walk.wants(source):
+            return []
+        stream = self._stream(state)
+        found: list[store_v1.Given | Piece] = list(self._turned(source, stream))
+        wanted = walk.owes(source, stream)
+        if wanted is None:
+            return found
+        reads, reg_id = engine.reads, state.reg_id
+        upto = await self._run(_passed_upto, reads, reg_id, wanted, walk.journal_at)
+        if upto < wanted.first:
+            return found
+        stored = await self._run(
+            read_rows, reads, reg_id, source, Range(wanted.first, upto), _CHUNK_ROWS_MAX
+        )
+        if self._delivered == store_v1.DELIVERED_DURABLE:
+            await engine.writer.durable(engine.writer.submit(()))
+        if engine.core.sources.get(source) is not state or state.lineage is not stream.lineage:
+            walk.owed.add(source)
+            return found
+        for each in stored:
+            if each.problem:
+                engine.found_unreadable(state, each.part, each.problem)
+                return found
+            header = each.large.header if each.large is not None else read_header(each.frame)
+            walk.given(source, stream, each.part)
+            found.append(Piece(header, each.frame, each.part, each.large))
+        walk.owed.add(source)  # there may be more
+        return found
+
+    def _turned(self, source: SourceName, stream: Stream) -> Iterable[store_v1.Given]:
+        """Yield what is void by now, and what nobody has."""
+        walk = self._walk
+        if (void := walk.taken_back(source, stream)) is not None:
+            yield store_v1.Given(
+                set_aside=store_v1.SetAside(
+                    source=source_to_wire(source),
+                    first=void.first,
+                    last=void.last,
+                    epoch=stream.lineage.epoch_at(void.first - 1) if void.first else 0,
+                )
+            )
+        while (missing := walk.missing(source, stream)) is not None:
+            part = missing.part
+            yield store_v1.Given(
+                gone=store_v1.Gone(
+                    source=source_to_wire(source),
+                    first=part.first,
+                    last=part.last,
+                    why=v1.LOOKUP_LOST if missing.lost else v1.LOOKUP_RELEASED,
+                    epoch=stream.lineage.epoch_at(part.last),
+                )
+            )
+
+    def _stream(self, state: SourceState) -> Stream:
+        held, upto = state.held, given_upto(state, self._delivered)
+        return Stream(state.lineage, upto, held.retained_from, held.ranges, state.losses)
+
+    async def _run(self, function: Callable[..., T], *arguments: object) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, function, *arguments)
+
+    # -- packing ----------------------------------------------------------------------------
+
+    async def _pack(
+        self, found: list[store_v1.Given | Piece]
+    ) -> AsyncIterator[store_v1.SubscribeResponse]:
+        if not found:
+            return
+        where, reads = self._where, self._engine.reads
+        if where is not None:
+            found = await self._run(_filtered, where, reads, found)
+        response, size = store_v1.SubscribeResponse(), 0
+        for each in found:
+            if isinstance(each, Piece) and each.large is not None:
+                if size:
+                    yield response
+                async for response in self._fragments(each.large, each.part):
+                    yield response
+                response, size = store_v1.SubscribeResponse(), 0
+                continue
+            given = response.given.add()
+            if isinstance(each, Piece):
+                given.fetched.batch = each.frame
+                given.fetched.first, given.fetched.last = each.part.first, each.part.last
+                size += len(each.frame)
+            else:
+                given.CopyFrom(each)
+                size += each.ByteSize()
+            if size > _RESPONSE_BYTES:
+                yield response
+                response, size = store_v1.SubscribeResponse(), 0
+        if size:
+            yield response
+
+    async def _fragments(
+        self, large: LargeRow, part: Range
+    ) -> AsyncIterator[store_v1.SubscribeResponse]:
+        """Yield a large batch, a fragment in each response. The client checks it."""
+        for number in range(large.count):
+            data = await self._run(read_fragment, self._engine.reads, large, number)
+            response = store_v1.SubscribeResponse()
+            fetched = response.given.add().fetched
+            fetched.first, fetched.last = part.first, part.last
+            fetched.fragment.at = number * FRAGMENT_BYTES
+            fetched.fragment.size, fetched.fragment.data = large.size, data
+            yield response
+
+
+def given_upto(state: SourceState, delivered: store_v1.Delivered) -> int:
+    """Return the last number of a source that a subscription may be given."""
+    high = state.held.ranges.high
+    if delivered == store_v1.DELIVERED_STABLE:
+        return min(high, state.held.stable_upto)
+    return high
+
+
+def _next_count(rows: int, size: int) -> int:
+    """Return how many rows to read next, so that a chunk has about so many bytes."""
+    return max(4, min(_CHUNK_ROWS_MAX, rows * _CHUNK_BYTES // size if size else 4 * rows))
+
+
+def _passed_upto(reads: Reads, reg_id: int, wanted: Range, journal_at: int) -> int:
+    """Return the last number of the range up to which all batches are before that place."""
+    upto = wanted.first - 1
+    for number, entry in enumerate(entries(reads, reg_id, wanted.first, wanted.last, 64)):
+        if entry.first > upto + 1 or entry.position >= journal_at or number >= _CHUNK_ROWS_MAX:
+            break
+        upto = min(entry.last, wanted.last)
+    return upto
+
+
+def _filtered(
+    where: Filter, reads: Reads, found: Iterable[store_v1.Given | Piece]
+) -> list[store_v1.Given | Piece]:
+    """Return what is left of pieces once a filter was applied."""
+    left: list[store_v1.Given | Piece] = []
+    moved: dict[SourceName, store_v1.Given] = {}
+    for each in found:
+        if not isinstance(each, Piece):
+            left.append(each)
+            continue
+        source = each.header.source
+        chosen = _chosen(where, reads, each)
+        if chosen is not None and len(chosen.offsets) == len(each.part):
+            moved.pop(source, None)
+            left.append(each)
+        elif chosen is not None:
+            moved.pop(source, None)
+            left.append(
+                store_v1.Given(
+                    selected=store_v1.Selected(
+                        batch=chosen.batch, offsets=chosen.offsets, upto=each.part.last
+                    )
+                )
+            )
+        else:
+            place = store_v1.Place(
+                source=source_to_wire(source), epoch=each.header.epoch, sequence=each.part.last
+            )
+            moved[source] = store_v1.Given(moved=place)
+    return [*left, *moved.values()]
+
+
+def _chosen(where: Filter, reads: Reads, piece: Piece) -> Chosen | None:
+    frame = load_large(reads, piece.large).joined() if piece.large is not None else piece.frame
+    try:
+        return choose(where, piece.header, frame, piece.part)
+    except CorruptBatch:
+        return None  # its checksum is right, so its source made it so: it has no message

@@ -1,0 +1,95 @@
+"""The request of Subscribe: checked, and turned into a subscription that begins somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+
+from quorate.protocol.bookmarks import Position
+from quorate.protocol.errors import InLimbo, InvalidArgument
+from quorate.protocol.filters.evaluate import Filter
+from quorate.protocol.wire import bookmarks_from_wire, position_from_wire, position_to_wire
+from quorate.store import watchers
+from quorate.store.engine import Engine
+from quorate.store.rpc.begins import Beginning, Begins
+from quorate.store.rpc.subscribe import Subscription, given_upto
+from quorate.store.rules.walk import Walk
+from quorate.v1 import store_pb2 as store_v1
+
+
+class Subscribing:
+    """One call of Subscribe, from its request on."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        executor: Executor,
+        request: store_v1.SubscribeRequest,
+        check_running: Callable[[], None],
+    ) -> None:
+        """Check the request. Raises InvalidArgument, InvalidFilter, InLimbo.
+
+        check_running: raises the error with which the store refuses calls, if there is one.
+        """
+        self._check_running = check_running
+        self._engine = engine
+        self._executor = executor
+        self._request = request
+        self._selection = _selection(request)
+        self._where = Filter(request.where) if request.where else None
+        if request.delivered not in _DELIVERED:
+            raise InvalidArgument("delivered", f"{request.delivered} is none that is known")
+        if reason := engine.limbo_reason(None):
+            raise InLimbo("the journal", engine.core.store, reason)
+
+    async def responses(self) -> AsyncIterator[store_v1.SubscribeResponse]:
+        """Yield where the subscription begins, and then all that it is given.
+
+        Raises UnknownBookmark, StorageFailed.
+        """
+        beginning = await self._beginning()
+        begins = position_to_wire(beginning.position)
+        yield store_v1.SubscribeResponse(begins=begins)
+        walk = Walk(beginning.position, beginning.journal_at, self._selection.selects)
+        subscription = Subscription(
+            self._engine,
+            self._executor,
+            walk,
+            self._request.delivered,
+            self._where,
+            self._check_running,
+        )
+        async for response in subscription.responses(self._selection):
+            yield response
+
+    async def _beginning(self) -> Beginning:
+        request = self._request
+        begins = Begins(self._engine, self._executor, self._selection.selects)
+        match request.WhichOneof("begin"):
+            case "position":
+                return await begins.at_position(position_from_wire(request.position))
+            case "now":
+                return await begins.now(lambda state: given_upto(state, request.delivered))
+            case "since_ns":
+                return await begins.since(request.since_ns)
+            case "bookmarks":
+                return await begins.behind(bookmarks_from_wire(request.bookmarks))
+            case _:
+                return await begins.at_position(Position())
+
+
+_DELIVERED = {
+    store_v1.DELIVERED_STABLE,
+    store_v1.DELIVERED_DURABLE,
+    store_v1.DELIVERED_LIVE,
+}
+
+
+def _selection(request: store_v1.SubscribeRequest) -> watchers.Selection:
+    match request.WhichOneof("topics"):
+        case "topic":
+            return watchers.by_topic(request.topic)
+        case "pattern":
+            return watchers.by_pattern(request.pattern)
+        case _:
+            raise InvalidArgument("subscribe", "the request names neither a topic nor a pattern")

@@ -1,0 +1,137 @@
+"""The walk of a subscription through the journal: which numbers it is given, and when. Pure.
+
+A walk follows the journal's order. It is given each source's messages in the source's order, each
+once. It keeps a place in each source's stream, and a place in the journal. A batch may not be
+stable yet when the walk passes it, or earlier numbers may be missing here. Then it is given later.
+Batches are not read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from quorate.protocol.bookmarks import NO_PLACE, Place, Position
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The facts of a source's stream at this store that a walk has to know."""
+
+    lineage: Lineage
+    upto: int
+    """The last number that may be given: of what is stable, or of all that is held."""
+    retained_from: int = 0
+    """Every number below was let go by this store or by another one."""
+    held: RangeSet = field(default_factory=RangeSet)
+    """The numbers that are held here."""
+    losses: RangeSet = field(default_factory=RangeSet)
+    """The numbers that an operator accepted as lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Numbers that the store does not have, and that no peer will give it."""
+
+    part: Range
+    lost: bool
+    """Whether an operator accepted their loss. Otherwise they were let go."""
+
+
+class Walk:
+    """The places of one subscription."""
+
+    def __init__(self, position: Position, journal_at: int, selects: Callable[[str], bool]) -> None:
+        """Begin behind this position.
+
+        - journal_at: a place in the journal. Everything behind the position is at or behind it.
+        - selects: whether the subscription wants a topic.
+        """
+        self._places: dict[SourceName, Place] = dict(position)
+        self.journal_at = journal_at
+        """The walk has passed every batch before this place in the journal."""
+        self._selects = selects
+        self.owed: set[SourceName] = set()
+        """The sources of which the walk passed batches that were not given as a whole."""
+
+    @property
+    def position(self) -> Position:
+        """The position behind everything that was given."""
+        return Position(self._places)
+
+    def wants(self, source: SourceName) -> bool:
+        """Return whether the subscription wants this source."""
+        return self._selects(source.topic)
+
+    def taken_back(self, source: SourceName, stream: Stream) -> Range | None:
+        """Return numbers that were given and are void by now; None: there are none.
+
+        The place moves before them. If the source began anew it moves before the first message.
+        Nothing is void then: what was given belongs to the stream that ended.
+        """
+        place = self._places.get(source, NO_PLACE)
+        lineage = stream.lineage
+        if place == NO_PLACE or place.belongs_to(lineage):
+            return None
+        if not lineage.reaches_back_to(place.epoch):
+            self._places[source] = NO_PLACE
+            return None
+        later = [term.first for term in lineage.terms if term.epoch > place.epoch]
+        if not later or min(later) > place.sequence:
+            return None  # this store has not heard of the epoch yet
+        kept_upto = min(later) - 1
+        self._places[source] = _place(lineage, kept_upto)
+        return Range(kept_upto + 1, place.sequence)
+
+    def missing(self, source: SourceName, stream: Stream) -> Missing | None:
+        """Return the next numbers if nobody has them; the walk goes on behind them."""
+        place = self._places.get(source)
+        first = self._next(source)
+        if place is None and first < stream.retained_from:
+            # A source that the position does not name is given from its first message that is left.
+            first = stream.held.missing_upto(first, stream.retained_from - 1) + 1
+            self._places[source] = _place(stream.lineage, first - 1)
+        if stream.held.contiguous_upto(first) >= first:
+            return None
+        if (upto := stream.losses.contiguous_upto(first)) >= first:
+            return self._passed(source, stream, Range(first, upto), lost=True)
+        if first < stream.retained_from:
+            upto = stream.held.missing_upto(first, stream.retained_from - 1)
+            return self._passed(source, stream, Range(first, upto), lost=False)
+        return None
+
+    def _passed(self, source: SourceName, stream: Stream, part: Range, *, lost: bool) -> Missing:
+        self._places[source] = _place(stream.lineage, part.last)
+        return Missing(part, lost)
+
+    def passes(self, source: SourceName, stream: Stream, batch: HeldRange) -> Range | None:
+        """Return the numbers of a batch in the journal to give now; None: none of them."""
+        valid = stream.lineage.valid(batch)
+        first = self._next(source)
+        if valid is None or valid.last < first:
+            return None
+        last = min(valid.last, stream.upto)
+        if valid.first > first or last < valid.last:
+            self.owed.add(source)
+        if valid.first > first or last < first:
+            return None
+        return Range(first, last)
+
+    def owes(self, source: SourceName, stream: Stream) -> Range | None:
+        """Return the numbers that may be given of an owed source, as far as batches were passed."""
+        first = self._next(source)
+        return Range(first, stream.upto) if first <= stream.upto else None
+
+    def given(self, source: SourceName, stream: Stream, part: Range) -> None:
+        """Note that these numbers were given."""
+        self._places[source] = _place(stream.lineage, part.last)
+
+    def _next(self, source: SourceName) -> int:
+        return self._places.get(source, NO_PLACE).sequence + 1
+
+
+def _place(lineage: Lineage, sequence: int) -> Place:
+    return Place(lineage.epoch_at(sequence), sequence) if sequence >= 0 else NO_PLACE

@@ -1,0 +1,42 @@
+"""Reads of the journal in its own order. Nothing is written here, and nothing repaired."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quorate.protocol.errors import CorruptBatch
+from quorate.protocol.framing import BatchHeader, check_batch
+from quorate.store.storage.interface import Reads, Table
+from quorate.store.storage.large_batches import LargeRow, large_row
+from quorate.store.storage.records import position_key, position_of
+
+_LAST = position_key(2**64 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRow:
+    """A batch at its place in the journal."""
+
+    position: int
+    header: BatchHeader | None
+    """The header of the batch; None: the row is unreadable."""
+    frame: bytes
+    """The batch, checked; empty if it is a large one."""
+    large: LargeRow | None = None
+    """The row of a large batch, which was not read."""
+
+
+def rows_from(reads: Reads, position: int, count: int) -> list[JournalRow]:
+    """Return at most so many rows at this position or behind it, in order. Raises StorageFailed."""
+    rows = reads.scan(Table.JOURNAL, position_key(position), _LAST, count)
+    return [_row(position_of(key), value) for key, value in rows]
+
+
+def _row(position: int, value: bytes) -> JournalRow:
+    try:
+        large = large_row(value)
+        if large is not None:
+            return JournalRow(position, large.header, b"", large)
+        return JournalRow(position, check_batch(value, "in the journal"), value)
+    except CorruptBatch:
+        return JournalRow(position, None, b"")

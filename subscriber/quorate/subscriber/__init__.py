@@ -1,0 +1,24 @@
+"""The subscriber: replays the stores' journal from a point, filtered, and goes on with what comes.
+
+Applications open one through quorate.client.
+"""
+
+from quorate.protocol.bookmarks import Bookmark as Bookmark
+from quorate.protocol.bookmarks import Place as Place
+from quorate.protocol.bookmarks import Position as Position
+from quorate.subscriber.begin import EPOCH as EPOCH
+from quorate.subscriber.begin import MOST_RECENT as MOST_RECENT
+from quorate.subscriber.begin import NOW as NOW
+from quorate.subscriber.begin import Begin as Begin
+from quorate.subscriber.bookmarks import BookmarkStore as BookmarkStore
+from quorate.subscriber.bookmarks import FileBookmarkStore as FileBookmarkStore
+from quorate.subscriber.bookmarks import MemoryBookmarkStore as MemoryBookmarkStore
+from quorate.subscriber.items import Completed as Completed
+from quorate.subscriber.items import Gap as Gap
+from quorate.subscriber.items import GapCause as GapCause
+from quorate.subscriber.items import Item as Item
+from quorate.subscriber.items import ReplayedBatch as ReplayedBatch
+from quorate.subscriber.items import ReplayedMessage as ReplayedMessage
+from quorate.subscriber.items import Withdrawn as Withdrawn
+from quorate.subscriber.options import Delivered as Delivered
+from quorate.subscriber.subscriber import Subscriber as Subscriber

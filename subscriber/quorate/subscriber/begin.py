@@ -1,0 +1,111 @@
+"""Where a subscription begins, as an application names it. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from quorate.protocol.bookmarks import Bookmark, Position
+from quorate.protocol.errors import InvalidArgument
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_HELP = (
+    'give "epoch", "now" or "most_recent", a bookmark such as orders/0x1@7:3836, several of '
+    'them, or a position. Or give a time such as 2026-01-31T12:00Z, or an age such as "-15m"'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """The first message of each source."""
+
+    def __str__(self) -> str:
+        return "epoch"
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The first message that is sent from now on."""
+
+    def __str__(self) -> str:
+        return "now"
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The first message of each source of this time or later."""
+
+    time_ns: int
+    """Nanoseconds since 1970 UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ago:
+    """The first message of each source that is not older."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class MostRecent:
+    """Where the bookmark store says that the application has come to; EPOCH if it says nothing."""
+
+    def __str__(self) -> str:
+        return "most_recent"
+
+
+EPOCH = Epoch()
+"""The first message of each source that is still there."""
+NOW = Now()
+"""The first message that is sent from now on."""
+
+MOST_RECENT = MostRecent()
+"""Where the application has come to, by its bookmark store."""
+
+Begin = Epoch | Now | MostRecent | Since | Ago | Position | tuple[Bookmark, ...]
+"""Where a subscription begins, as a value."""
+
+_NAMED: dict[str, Begin] = {"epoch": EPOCH, "now": NOW, "most_recent": MOST_RECENT}
+
+GivenBegin = Begin | Bookmark | Sequence[Bookmark] | datetime | str
+"""Where a subscription begins, as an application may name it."""
+
+
+def read_begin(given: GivenBegin) -> Begin:
+    """Return the value of what an application named. Raises InvalidArgument."""
+    match given:
+        case Epoch() | Now() | MostRecent() | Since() | Ago() | Position():
+            return given
+        case Bookmark():
+            return (given,)
+        case datetime():
+            return _since(given)
+        case str():
+            return _parsed(given.strip())
+        case [*bookmarks] if bookmarks and all(isinstance(each, Bookmark) for each in bookmarks):
+            return tuple(bookmarks)
+    raise InvalidArgument("begin", f"{given!r} is none; {_HELP}")
+
+
+def _parsed(text: str) -> Begin:
+    if text.lower() in _NAMED:
+        return _NAMED[text.lower()]
+    if age := re.fullmatch(r"-(\d+(?:\.\d+)?)([smhd])", text):
+        return Ago(float(age[1]) * _UNITS[age[2]])
+    if text.startswith("["):
+        return Position.parse(text)
+    if "@" in text:
+        return tuple(map(Bookmark.parse, re.split(r",\s*", text)))
+    try:
+        return _since(datetime.fromisoformat(text))
+    except ValueError:
+        raise InvalidArgument("begin", f"{text!r} is none; {_HELP}") from None
+
+
+def _since(time: datetime) -> Since:
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return Since((time - _EPOCH) // timedelta(microseconds=1) * 1000)

@@ -1,0 +1,139 @@
+"""The subscriber for code without asyncio: the same methods, the same errors, a plain `for`.
+
+The call runs on the process's background loop; whole batches cross to the calling thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+from quorate.protocol.bookmarks import Position
+from quorate.protocol.delays import RECONNECT, Delays
+from quorate.protocol.identity import StoreAddress
+from quorate.subscriber.begin import EPOCH, GivenBegin
+from quorate.subscriber.bookmarks import BookmarkStore
+from quorate.subscriber.events import Event
+from quorate.subscriber.io.replay import Given
+from quorate.subscriber.items import Item, ReplayedBatch
+from quorate.subscriber.options import Delivered
+from quorate.subscriber.subscriber import (
+    CLOSE_SECONDS,
+    OPEN_SECONDS,
+    SAVE_SECONDS,
+    called,
+    given_of,
+    item_of,
+)
+from quorate.subscriber.subscriber import Subscriber as AsyncSubscriber
+from quorate.transport.blocking import run_blocking
+from quorate.transport.connections import Connections
+
+
+class Subscriber:
+    """A subscription: quorate.subscriber.Subscriber for one thread."""
+
+    @classmethod
+    def open(
+        cls,
+        topic: str | None = None,
+        *,
+        stores: Sequence[StoreAddress],
+        topic_pattern: str | None = None,
+        begin: GivenBegin = EPOCH,
+        delivered: str | Delivered = Delivered.STABLE,
+        where: str | None = None,
+        rate: str | None = None,
+        rate_max_gap: float | None = None,
+        bookmarks: BookmarkStore | None = None,
+        name: str | None = None,
+        save_interval: float = SAVE_SECONDS,
+        timeout: float | None = OPEN_SECONDS,
+        delays: Delays = RECONNECT,
+        on_event: Callable[[Event], None] | None = None,
+        connections: Connections | None = None,
+        on_closed: Callable[[], object] | None = None,
+    ) -> Subscriber:
+        """Return a subscription that a store has begun.
+
+        Arguments and errors are those of quorate.subscriber.Subscriber.open. The background thread
+        calls on_event and on_closed, and the background loop uses the connections.
+        """
+        return cls(
+            run_blocking(
+                AsyncSubscriber.open(
+                    topic,
+                    stores=stores,
+                    topic_pattern=topic_pattern,
+                    begin=begin,
+                    delivered=delivered,
+                    where=where,
+                    rate=rate,
+                    rate_max_gap=rate_max_gap,
+                    bookmarks=bookmarks,
+                    name=name,
+                    save_interval=save_interval,
+                    timeout=timeout,
+                    delays=delays,
+                    on_event=on_event,
+                    connections=connections,
+                    on_closed=on_closed,
+                )
+            )
+        )
+
+    def __init__(self, subscriber: AsyncSubscriber) -> None:
+        """Wrap an open subscription. Applications use `Client.subscriber`."""
+        self._subscriber = subscriber
+
+    @property
+    def position(self) -> Position:
+        """The position behind everything that was handed over."""
+        return self._subscriber.position
+
+    @property
+    def consumed_position(self) -> Position:
+        """The position before the first message that is not consumed."""
+        return self._subscriber.consumed_position
+
+    def __iter__(self) -> Iterator[Item]:
+        """Yield messages, and what else there is, until the subscription is closed."""
+        while self._subscriber._is_paced:
+            yield run_blocking(item_of(self._subscriber))
+        for given in self.batches():
+            if isinstance(given, ReplayedBatch):
+                yield from self._subscriber._handing_over(given)
+            else:
+                yield given
+
+    def batches(self) -> Iterator[Given]:
+        """Yield whole batches instead of messages, and what else there is. They are faster."""
+        while True:
+            yield run_blocking(given_of(self._subscriber))
+
+    def pause(self) -> None:
+        """Hand over nothing more until `resume`. The place is kept, and the store waits."""
+        run_blocking(called(self._subscriber.pause))
+
+    def resume(self) -> None:
+        """Go on after `pause`, which another thread called."""
+        run_blocking(called(self._subscriber.resume))
+
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """End the subscription, and save its position, as quorate.subscriber.Subscriber does."""
+        run_blocking(self._closing(timeout))
+
+    async def _closing(self, timeout: float) -> None:
+        await self._subscriber.close(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        run_blocking(self._subscriber.__aexit__(kind, error, traceback))

@@ -1,0 +1,30 @@
+"""The events of a subscription. They are told beside the messages, and have no effect on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quorate.protocol.bookmarks import Position
+from quorate.protocol.errors import QuorateError
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """A store gives the subscription from a position on."""
+
+    store: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLeft:
+    """The subscription goes on at another store, or at this one again."""
+
+    store: str
+    reason: QuorateError
+    position: Position | None
+    """The position where it goes on; None: it had not begun."""
+
+
+Event = Subscribed | StoreLeft
+"""An event of a subscription."""

@@ -1,0 +1,133 @@
+"""One call of Subscribe to one store: its responses become batches and notices."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from quorate.protocol.bookmarks import Place
+from quorate.protocol.errors import CorruptBatch, Unreachable
+from quorate.protocol.fragments import Assembly, LargeBatch
+from quorate.protocol.framing import BatchHeader, body_of, check_batch
+from quorate.protocol.identity import SourceName
+from quorate.protocol.wire import position_from_wire, source_from_wire
+from quorate.subscriber.items import Completed, Gap, GapCause, Notice, ReplayedBatch, Withdrawn
+from quorate.subscriber.protocol.follower import Follower
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+
+Given = ReplayedBatch | Notice
+
+
+class Replay:
+    """One call of Subscribe under way."""
+
+    def __init__(self, store: str, stub: Any, request: store_v1.SubscribeRequest) -> None:
+        """Call the store behind the stub. store: its address, for errors."""
+        self._store = store
+        self._call = stub.Subscribe(request)
+        self._assembly: Assembly | None = None
+
+    def cancel(self) -> None:
+        """End the call."""
+        self._call.cancel()
+
+    async def begun(self) -> Follower:
+        """Wait until the store says where the subscription begins.
+
+        Raises grpc.aio.AioRpcError, Unreachable.
+        """
+        return Follower(position_from_wire((await self._read()).begins))
+
+    async def given(self, follower: Follower) -> AsyncIterator[Given]:
+        """Yield what the store gives. Raises grpc.aio.AioRpcError, BrokenAnswer, CorruptBatch."""
+        while True:
+            response = await self._read()
+            for given in response.given:
+                item = self._item(follower, given)
+                if item is not None:
+                    yield item
+            if response.completed:
+                yield Completed(follower.position)
+
+    async def _read(self) -> store_v1.SubscribeResponse:
+        response = await self._call.read()
+        if not isinstance(response, store_v1.SubscribeResponse):
+            raise Unreachable(self._store, "it ended the subscription")
+        return response
+
+    def _item(self, follower: Follower, given: store_v1.Given) -> Given | None:
+        match given.WhichOneof("kind"):
+            case "fetched":
+                return self._fetched(follower, given.fetched)
+            case "selected":
+                return self._selected(follower, given.selected)
+            case "gone":
+                return self._gone(follower, given.gone)
+            case "moved":
+                source = source_from_wire(given.moved.source)
+                place = Place(given.moved.epoch, given.moved.sequence)
+                follower.moved(self._store, source, place)
+            case "set_aside":
+                return self._set_aside(follower, given.set_aside)
+        return None
+
+    def _fetched(self, follower: Follower, fetched: v1.Fetched) -> ReplayedBatch | None:
+        first, last = fetched.first, fetched.last
+        if fetched.HasField("fragment"):
+            large = self._joined(fetched.fragment)
+            if large is None:
+                return None
+            header, frame = large.header, large.joined()
+        else:
+            frame = fetched.batch
+            header = check_batch(frame)
+        self._check(header, first, last)
+        source = header.source
+        before = follower.place(source)
+        follower.consecutive(self._store, source, header.epoch, first, last)
+        rows = slice(first - header.first, last - header.first + 1)
+        return ReplayedBatch(header, body_of(frame, header), rows, range(first, last + 1), before)
+
+    def _check(self, header: BatchHeader, first: int, last: int) -> None:
+        if not header.first <= first <= last <= header.last:
+            problem = f"[{first}, {last}] is not of the batch [{header.first}, {header.last}]"
+            raise CorruptBatch(self._store, problem)
+
+    def _joined(self, fragment: v1.Fragment) -> LargeBatch | None:
+        if self._assembly is None or not fragment.at:
+            self._assembly = Assembly(self._store)
+        self._assembly.take(fragment.at, fragment.size, fragment.data)
+        if not self._assembly.is_whole:
+            return None
+        batch, self._assembly = self._assembly.batch(), None
+        return batch
+
+    def _selected(self, follower: Follower, selected: store_v1.Selected) -> ReplayedBatch:
+        header = check_batch(selected.batch)
+        numbers = [header.first + offset for offset in selected.offsets]
+        if len(numbers) != header.last - header.first + 1 or numbers[-1] > selected.upto:
+            raise CorruptBatch(self._store, "the numbers of its messages are not one for each")
+        before = follower.place(header.source)
+        self._check_numbers(numbers, before.sequence + 1)
+        follower.moved(self._store, header.source, Place(header.epoch, selected.upto))
+        body = body_of(selected.batch, header)
+        return ReplayedBatch(header, body, slice(0, len(numbers)), numbers, before)
+
+    def _check_numbers(self, numbers: list[int], due: int) -> None:
+        before = due - 1
+        for number in numbers:
+            if number <= before:
+                raise CorruptBatch(self._store, f"number {number} comes behind {before}")
+            before = number
+
+    def _gone(self, follower: Follower, gone: store_v1.Gone) -> Gap:
+        source = source_from_wire(gone.source)
+        follower.consecutive(self._store, source, gone.epoch, gone.first, gone.last)
+        lost = gone.why == v1.LOOKUP_LOST
+        return Gap(source, gone.first, gone.last, GapCause.LOST if lost else GapCause.RELEASED)
+
+    def _set_aside(self, follower: Follower, void: store_v1.SetAside) -> Withdrawn:
+        source: SourceName = source_from_wire(void.source)
+        place = follower.taken_back(self._store, source, void.first, void.epoch)
+        return Withdrawn(source, void.first, void.last, place)

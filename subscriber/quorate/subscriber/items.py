@@ -1,0 +1,219 @@
+"""The items that a subscription yields: messages, and what else an application has to know.
+
+No I/O.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import count, repeat
+
+from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position
+from quorate.protocol.columns import Body
+from quorate.protocol.framing import BatchHeader
+from quorate.protocol.identity import SourceName
+from quorate.subscriber.protocol.progress import Open
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ReplayedBatch:
+    """Messages of one source in one epoch, with ascending numbers."""
+
+    __slots__ = ("_body", "_keys", "_properties", "_rows", "before", "epoch", "numbers", "payloads",
+                 "source", "taken", "timestamp_ns")  # fmt: skip
+
+    source: SourceName
+    """The source that sent them."""
+    epoch: int
+    """The source's epoch under which they belong to the stream."""
+    timestamp_ns: int
+    """The time at which the source packed them, by the source's clock: nanoseconds since 1970
+    UTC."""
+    numbers: Sequence[int]
+    """The sequence number of each."""
+    payloads: list[bytes]
+    """The content of each."""
+
+    def __init__(
+        self,
+        header: BatchHeader,
+        body: Body,
+        rows: slice,
+        numbers: Sequence[int],
+        before: Place = NO_PLACE,
+    ) -> None:
+        """Make a batch of these rows of another. Applications get them from a subscriber."""
+        self.source = header.source
+        self.epoch = header.epoch
+        self.timestamp_ns = header.timestamp_ns
+        self.numbers = numbers
+        self.before = before
+        """The subscription's place in the source's stream before the batch."""
+        self.taken: Open | None = None
+        """Its consumed messages, for a subscription with a bookmark store."""
+        self._rows = rows
+        self._body = body
+        payloads = body.read_payloads()
+        self.payloads = payloads if len(payloads) == len(numbers) else payloads[rows]
+        self._keys: Sequence[bytes | None] | None = None
+        self._properties: Sequence[Mapping[str, bytes]] | None = None
+
+    @property
+    def topic(self) -> str:
+        """The topic of its source."""
+        return self.source.topic
+
+    @property
+    def keys(self) -> Sequence[bytes | None]:
+        """The key of each message; None: it has no key."""
+        if self._keys is None:
+            self._keys = self._body.read_keys()[self._rows]
+        return self._keys
+
+    @property
+    def properties(self) -> Sequence[Mapping[str, bytes]]:
+        """The properties of each message, values by name."""
+        if self._properties is None:
+            self._properties = self._body.read_properties()[self._rows]
+        return self._properties
+
+    def messages(self) -> Iterator[ReplayedMessage]:
+        """Yield its messages. Each is made when it is taken."""
+        return map(ReplayedMessage, repeat(self), count(), self.numbers, self.payloads)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def consumed(self) -> None:
+        """Count all its messages as consumed, as `ReplayedMessage.consumed` does."""
+        if self.taken is not None:
+            for row in range(len(self.numbers)):
+                self.taken.note(row)
+
+    def __repr__(self) -> str:
+        return f"<ReplayedBatch {self.source} [{self.numbers[0]}, {self.numbers[-1]}]>"
+
+
+class ReplayedMessage:
+    """A message of the journal."""
+
+    __slots__ = ("_row", "batch", "payload", "sequence")
+
+    batch: ReplayedBatch
+    """The batch in which the message came."""
+    sequence: int
+    """The position in its source's stream: 0, 1, 2, …"""
+    payload: bytes
+    """The content."""
+
+    def __init__(self, batch: ReplayedBatch, row: int, sequence: int, payload: bytes) -> None:
+        """Make a message. Applications get them from a subscriber."""
+        self.batch = batch
+        self._row = row
+        self.sequence = sequence
+        self.payload = payload
+
+    @property
+    def source(self) -> SourceName:
+        """The source that sent it."""
+        return self.batch.source
+
+    @property
+    def topic(self) -> str:
+        """The topic of its source."""
+        return self.batch.source.topic
+
+    @property
+    def epoch(self) -> int:
+        """The source's epoch under which the message belongs to the stream."""
+        return self.batch.epoch
+
+    @property
+    def key(self) -> bytes | None:
+        """The key: what the message is about; None: it has no key."""
+        return self.batch.keys[self._row]
+
+    @property
+    def properties(self) -> Mapping[str, bytes]:
+        """The properties, values by name; often none."""
+        return self.batch.properties[self._row]
+
+    @property
+    def timestamp_ns(self) -> int:
+        """The time at which the source packed it, by the source's clock: nanoseconds since 1970
+        UTC."""
+        return self.batch.timestamp_ns
+
+    @property
+    def time(self) -> datetime:
+        """The time at which the source packed it, by the source's clock, in UTC."""
+        return _EPOCH + timedelta(microseconds=self.timestamp_ns // 1000)
+
+    @property
+    def bookmark(self) -> Bookmark:
+        """The place of the message, for another subscription to begin right behind it."""
+        return Bookmark(self.batch.source, self.batch.epoch, self.sequence)
+
+    def consumed(self) -> None:
+        """Count this message as consumed; in any order.
+
+        The bookmark store keeps the position before the first message that is not consumed. A
+        subscription that begins there, at MOST_RECENT, is given that message, and those behind it.
+        Without a bookmark store nothing is kept.
+        """
+        if self.batch.taken is not None:
+            self.batch.taken.note(self._row)
+
+    def __repr__(self) -> str:
+        return f"<ReplayedMessage {self.bookmark} {len(self.payload)} bytes>"
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The end of history: the messages that follow came after the subscription began."""
+
+    position: Position
+    """The position behind all that was given."""
+
+
+class GapCause(enum.Enum):
+    """The reason why a store cannot give messages."""
+
+    RELEASED = "released"
+    """Retention let them go."""
+    LOST = "lost"
+    """An operator accepted their loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Messages that no store can give."""
+
+    source: SourceName
+    first: int
+    last: int
+    cause: GapCause
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """Messages that were given and are void: a later epoch did not keep them.
+
+    Their numbers may come again, with other content.
+    """
+
+    source: SourceName
+    first: int
+    last: int
+    place: Place
+    """The place where the subscription goes on."""
+
+
+Notice = Completed | Gap | Withdrawn
+"""An item that is no message."""
+Item = ReplayedMessage | Notice
+"""An item that a subscription yields."""

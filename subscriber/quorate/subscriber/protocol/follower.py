@@ -1,0 +1,57 @@
+"""The place of a subscription, and whether the messages of a store fit behind it. Pure.
+
+The position moves only forward, whichever store gives. So nothing is given twice, and nothing is
+left out, when the subscription goes on at another store.
+"""
+
+from __future__ import annotations
+
+from quorate.protocol.bookmarks import NO_PLACE, Place, Position
+from quorate.protocol.errors import BrokenAnswer
+from quorate.protocol.identity import SourceName
+
+
+class Follower:
+    """The places of one subscription in the streams of its sources."""
+
+    def __init__(self, position: Position) -> None:
+        """Begin behind this position."""
+        self._places = dict(position)
+        self._named = set(position)
+        """The sources of which all that follows their place is due."""
+
+    @property
+    def position(self) -> Position:
+        """The position behind all that was given."""
+        return Position(self._places)
+
+    def place(self, source: SourceName) -> Place:
+        """Return the place of a source."""
+        return self._places.get(source, NO_PLACE)
+
+    def consecutive(
+        self, store: str, source: SourceName, epoch: int, first: int, last: int
+    ) -> None:
+        """Take messages that a store gives. Raises BrokenAnswer if they are not the next ones."""
+        due = self.place(source).sequence + 1
+        if first != due and (first < due or source in self._named):
+            raise BrokenAnswer(store, f"it gives {source} from {first} on, where {due} is due")
+        self.moved(store, source, Place(epoch, last))
+
+    def moved(self, store: str, source: SourceName, place: Place) -> None:
+        """Go on behind a place. Raises BrokenAnswer if that is not ahead."""
+        before = self.place(source)
+        if place.sequence <= before.sequence:
+            raise BrokenAnswer(store, f"it goes back to {place.sequence} of {source}")
+        self._places[source] = place
+        self._named.add(source)
+
+    def taken_back(self, store: str, source: SourceName, first: int, epoch: int) -> Place:
+        """Go back before messages that are void, and return the new place.
+
+        Raises BrokenAnswer if they were not given.
+        """
+        if first > self.place(source).sequence:
+            raise BrokenAnswer(store, f"it takes {first} of {source} back, which was not given")
+        self._places[source] = Place(epoch, first - 1) if first else NO_PLACE
+        return self._places[source]

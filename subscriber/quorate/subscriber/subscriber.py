@@ -1,0 +1,486 @@
+"""The subscriber: one replay, from one store at a time, that goes on at another if that one fails.
+
+What is given next is decided by the store, and whether it fits by quorate.subscriber.protocol.
+Nothing is read ahead of the application but what gRPC buffers: a slow application slows its own
+replay alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from types import TracebackType
+from typing import Self
+
+from quorate.protocol import patterns
+from quorate.protocol.bookmarks import Position
+from quorate.protocol.choices import choice_of
+from quorate.protocol.delays import RECONNECT, Delays
+from quorate.protocol.errors import (
+    Closed,
+    InvalidArgument,
+    QuorateError,
+    UnknownBookmark,
+    Unreachable,
+)
+from quorate.protocol.filters.evaluate import Filter
+from quorate.protocol.identity import StoreAddress, check_topic
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.wire import bookmarks_to_wire, position_to_wire
+from quorate.subscriber.begin import (
+    EPOCH,
+    Ago,
+    Begin,
+    Epoch,
+    GivenBegin,
+    MostRecent,
+    Now,
+    Since,
+    read_begin,
+)
+from quorate.subscriber.bookmarks import BookmarkStore
+from quorate.subscriber.events import Event, StoreLeft, Subscribed
+from quorate.subscriber.io.replay import Given, Replay
+from quorate.subscriber.io.saving import Saving
+from quorate.subscriber.items import Item, ReplayedBatch, ReplayedMessage, Withdrawn
+from quorate.subscriber.options import Delivered
+from quorate.subscriber.protocol.follower import Follower
+from quorate.subscriber.protocol.pace import Pace, Rate
+from quorate.subscriber.protocol.progress import Progress
+from quorate.transport.connections import Connection, Connections
+from quorate.transport.delays import delay
+from quorate.transport.failures import errors_of
+from quorate.v1 import store_pb2 as store_v1
+
+_log = logging.getLogger("quorate.subscriber")
+
+OPEN_SECONDS = 30.0
+SAVE_SECONDS = 1.0
+CLOSE_SECONDS = 10.0
+
+_DELIVERED = {
+    Delivered.STABLE: store_v1.DELIVERED_STABLE,
+    Delivered.DURABLE: store_v1.DELIVERED_DURABLE,
+    Delivered.LIVE: store_v1.DELIVERED_LIVE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """An item that is not due yet."""
+
+    item: Item
+    due_at: float
+    before: Position
+    last: ReplayedMessage | None
+    """The message that was handed over last behind that position."""
+
+
+class Subscriber:
+    """A subscription: iterate over it. Open it with `Client.subscriber`, and close it."""
+
+    def __init__(
+        self,
+        stores: Sequence[StoreAddress],
+        request: store_v1.SubscribeRequest,
+        begin: Begin,
+        delays: Delays,
+        on_event: Callable[[Event], None] | None,
+        connections: Connections | None,
+        on_closed: Callable[[], object] | None,
+        bookmarks: BookmarkStore | None = None,
+        name: str = "",
+        save_interval: float = SAVE_SECONDS,
+        pace: Pace | None = None,
+    ) -> None:
+        """Begin unconnected. Applications use `Client.subscriber`."""
+        self._stores = tuple(stores)
+        self._request = request
+        self._begin = begin
+        self._delays = delays
+        self._on_event = on_event
+        self._on_closed = on_closed
+        self._connections = connections or Connections()
+        self._are_own = connections is None
+        self._turn = 0
+        self._follower: Follower | None = None
+        self._replay: Replay | None = None
+        self._connection: Connection | None = None
+        self._silence: Unreachable | None = None
+        self._failure: QuorateError | None = None
+        self._given: AsyncIterator[Given] | None = None
+        self._messages: Iterator[ReplayedMessage] = iter(())
+        self._last: ReplayedMessage | None = None
+        self._before = Position()
+        self._closed = False
+        self._pace = pace
+        self._going = asyncio.Event()
+        self._going.set()
+        self._held: _Held | None = None
+        self._progress = Progress()
+        self._saving: Saving | None = None
+        if bookmarks is not None:
+            self._saving = Saving(bookmarks, name, save_interval, self._consumed_position)
+
+    @classmethod
+    async def open(
+        cls,
+        topic: str | None = None,
+        *,
+        stores: Sequence[StoreAddress],
+        topic_pattern: str | None = None,
+        begin: GivenBegin = EPOCH,
+        delivered: str | Delivered = Delivered.STABLE,
+        where: str | None = None,
+        rate: str | None = None,
+        rate_max_gap: float | None = None,
+        bookmarks: BookmarkStore | None = None,
+        name: str | None = None,
+        save_interval: float = SAVE_SECONDS,
+        timeout: float | None = OPEN_SECONDS,
+        delays: Delays = RECONNECT,
+        on_event: Callable[[Event], None] | None = None,
+        connections: Connections | None = None,
+        on_closed: Callable[[], object] | None = None,
+    ) -> Subscriber:
+        """Return a subscription that a store has begun. Applications use `Client.subscriber`.
+
+        timeout: seconds to wait until a store has begun it; None: as long as it takes. Then the
+        error of the last store is raised. Raises InvalidArgument, InvalidFilter, UnknownBookmark,
+        Unreachable, InLimbo, NotAStore.
+        """
+        request = store_v1.SubscribeRequest(
+            protocol_version=PROTOCOL_VERSION,
+            delivered=_DELIVERED[choice_of("delivered", Delivered, delivered)],
+        )
+        if (topic is None) == (topic_pattern is None):
+            raise InvalidArgument("topic", "give either a topic or a topic_pattern")
+        if topic is not None:
+            request.topic = check_topic(topic)
+        elif topic_pattern is not None:
+            patterns.topic_pattern(topic_pattern)
+            request.pattern = topic_pattern
+        if where is not None:
+            request.where = Filter(where).text
+        started = read_begin(begin)
+        if bookmarks is not None and not name:
+            raise InvalidArgument("name", "is missing: a bookmark store keeps positions by name")
+        if bookmarks is None and isinstance(started, MostRecent):
+            raise InvalidArgument("begin", "most_recent needs bookmarks, and the name in them")
+        subscriber = cls(
+            stores, request, started, delays, on_event, connections, on_closed,
+            bookmarks, name or "", save_interval, _pace(rate, rate_max_gap, request.delivered),
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(timeout):
+                await subscriber._claim()
+                await subscriber._begin_somewhere()
+        except TimeoutError:
+            await subscriber.close()
+            nowhere = Unreachable(stores[0].address, "it did not answer in time")
+            raise subscriber._failure or nowhere from None
+        except BaseException:
+            await subscriber.close()
+            raise
+        return subscriber
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def _is_paced(self) -> bool:
+        """Whether it has a pace."""
+        return self._pace is not None
+
+    @property
+    def position(self) -> Position:
+        """The position behind everything that was handed over.
+
+        Print it, store it, and give it as `begin` to any store of the group: what follows is what
+        was not handed over yet.
+        """
+        held = self._held
+        before, last = (self._before, self._last) if held is None else (held.before, held.last)
+        return before if last is None else before.moved(last.source, last.bookmark.place)
+
+    def __aiter__(self) -> AsyncIterator[Item]:
+        return self
+
+    async def __anext__(self) -> Item:
+        if self._pace is not None or not self._going.is_set():
+            return await self._paced()
+        return await self._item()
+
+    async def _item(self) -> Item:
+        for message in self._messages:
+            return message
+        while True:
+            given = await self._next()
+            if not isinstance(given, ReplayedBatch):
+                return given
+            self._messages = self._handing_over(given)
+            for message in self._messages:
+                return message
+
+    def _handing_over(self, batch: ReplayedBatch) -> Iterator[ReplayedMessage]:
+        """Yield the messages of a batch, with the position behind each."""
+        for message in batch.messages():
+            self._last = message
+            yield message
+
+    async def batches(self) -> AsyncIterator[Given]:
+        """Yield whole batches instead of messages, and what else there is. They are faster.
+
+        A pace counts for each batch as a whole.
+        """
+        while True:
+            await self._going.wait()
+            given = await self._next()
+            if self._pace is not None and isinstance(given, ReplayedBatch):
+                due_at = 0.0
+                for payload in given.payloads:
+                    due_at = self._pace.due_at(_now(), len(payload), given.timestamp_ns)
+                await asyncio.sleep(due_at - _now())
+            yield given
+
+    def pause(self) -> None:
+        """Hand over nothing more until `resume`. The place is kept, and the store waits."""
+        self._going.clear()
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._going.set()
+
+    async def _paced(self) -> Item:
+        """Return the next item when it is due. A call that is cancelled leaves it to the next."""
+        await self._going.wait()
+        held = self._held
+        if held is None:
+            before, last = self._before, self._last
+            item = await self._item()
+            due_at = 0.0
+            if self._pace is not None and isinstance(item, ReplayedMessage):
+                due_at = self._pace.due_at(_now(), len(item.payload), item.timestamp_ns)
+            held = self._held = _Held(item, due_at, before, last)
+        if (seconds := held.due_at - _now()) > 0:
+            await asyncio.sleep(seconds)
+            await self._going.wait()
+        self._held = None
+        return held.item
+
+    async def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """End the subscription, and save its position.
+
+        timeout: seconds for the saving. Raises BookmarksTakenOver, and BookmarkStoreFailed, also if
+        the saving takes longer. It is closed in each case.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._leave()
+        try:
+            if self._saving is not None:
+                await self._saving.close(timeout)
+        finally:
+            if self._are_own:
+                await self._connections.close()
+            if self._on_closed is not None:
+                self._on_closed()
+
+    # -- the bookmark store -----------------------------------------------------------------
+
+    @property
+    def consumed_position(self) -> Position:
+        """The position before the first message that is not consumed."""
+        return self._consumed_position() or Position()
+
+    def _consumed_position(self) -> Position | None:
+        if self._follower is None:
+            return None
+        return self._progress.position(self._follower.position)
+
+    async def _claim(self) -> None:
+        if self._saving is None:
+            return
+        saved = await self._saving.claim()
+        if isinstance(self._begin, MostRecent):
+            self._begin = EPOCH if saved is None else saved
+
+    # -- one store after the other ----------------------------------------------------------
+
+    async def _next(self) -> Given:
+        """Return what a store gives next, from whichever store that is."""
+        if self._follower is not None:
+            self._before, self._last = self._follower.position, None
+        while True:
+            if self._closed:
+                raise Closed("The subscriber")
+            if self._given is None:
+                await self._begin_somewhere()
+            assert self._given is not None
+            assert self._follower is not None
+            if self._saving is not None and self._saving.failure is not None:
+                raise self._saving.failure
+            try:
+                with self._failing():
+                    given = await anext(self._given)
+            except QuorateError as error:
+                self._left(error)
+                continue
+            if self._saving is not None:
+                self._note(given)
+            return given
+
+    def _note(self, given: Given) -> None:
+        """Note what is handed over, so that the application can consume it."""
+        assert self._follower is not None
+        if isinstance(given, ReplayedBatch):
+            behind = self._follower.place(given.source)
+            given.taken = self._progress.handed(given.source, given.numbers, given.before, behind)
+        elif isinstance(given, Withdrawn):
+            self._progress.withdrawn(given.source, given.first)
+
+    async def _begin_somewhere(self) -> None:
+        """Begin at the first store that can. Raises what no store can mend."""
+        failures = 0
+        while True:
+            try:
+                await self._begin_at_next()
+                return
+            except QuorateError as error:
+                if isinstance(error, UnknownBookmark):
+                    if failures + 1 >= len(self._stores):
+                        raise
+                elif not error.retryable and not isinstance(error, Unreachable):
+                    raise
+                self._left(error)
+            failures += 1
+            if failures % len(self._stores) == 0:
+                await asyncio.sleep(delay(self._delays, failures // len(self._stores)))
+
+    async def _begin_at_next(self) -> None:
+        store = self._stores[self._turn % len(self._stores)]
+        self._silence = None
+        self._connection = self._connections.connect(store.address, self._told)
+        self._replay = replay = Replay(store.address, self._connection.store, self._asked())
+        with self._failing():
+            follower = await replay.begun()
+        if self._follower is None:
+            self._follower = follower
+            self._before = follower.position
+        self._given = replay.given(self._follower)
+        self._tell(Subscribed(store.name, self._follower.position))
+
+    def _asked(self) -> store_v1.SubscribeRequest:
+        """Return the request to the next store: from where the subscription has come to."""
+        request = store_v1.SubscribeRequest()
+        request.CopyFrom(self._request)
+        begin = self._begin if self._follower is None else self._follower.position
+        match begin:
+            case Epoch():
+                request.position.SetInParent()
+            case Now():
+                request.now = True
+            case Since(time_ns):
+                request.since_ns = time_ns
+            case Ago(seconds):
+                request.since_ns = time.time_ns() - int(seconds * 1e9)
+            case Position():
+                request.position.CopyFrom(position_to_wire(begin))
+            case MostRecent():
+                raise AssertionError("the bookmark store has said where")
+            case _:
+                request.bookmarks.CopyFrom(bookmarks_to_wire(begin))
+        return request
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Raise one of Quorate's errors if the call to the store fails, or the store is silent."""
+        store = self._stores[self._turn % len(self._stores)]
+        try:
+            with errors_of(store.address):
+                yield
+        except asyncio.CancelledError:
+            # To its reader, a cancelled call looks like its own cancellation.
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            if self._closed:
+                raise Closed("The subscriber") from None
+            raise self._silence or Unreachable(store.address, "the call was cancelled") from None
+
+    def _told(self, silence: Unreachable | None) -> None:
+        """Leave a store that has become silent."""
+        if silence is not None and self._replay is not None:
+            self._silence = silence
+            self._replay.cancel()
+
+    def _left(self, error: QuorateError) -> None:
+        store = self._stores[self._turn % len(self._stores)]
+        if isinstance(error, Closed) and self._closed:
+            raise error
+        self._leave()
+        self._failure = error
+        self._turn += 1
+        position = self._follower.position if self._follower is not None else None
+        _log.info("the subscription leaves store %s: %s", store.name, error)
+        self._tell(StoreLeft(store.name, error, position))
+
+    def _leave(self) -> None:
+        self._given = None
+        if self._replay is not None:
+            self._replay.cancel()
+            self._replay = None
+        if self._connection is not None:
+            self._connection.release()
+            self._connection = None
+
+    def _tell(self, event: Event) -> None:
+        if self._on_event is not None:
+            self._on_event(event)
+
+
+async def called(function: Callable[[], None]) -> None:
+    """Call a function on the subscriber's loop, for the blocking subscriber."""
+    function()
+
+
+async def item_of(subscriber: Subscriber) -> Item:
+    """Return the next item when it is due, for the blocking subscriber."""
+    return await anext(subscriber)
+
+
+async def given_of(subscriber: Subscriber) -> Given:
+    """Return what a store gives next, for the blocking subscriber."""
+    await subscriber._going.wait()
+    return await subscriber._next()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _pace(rate: str | None, max_gap: float | None, delivered: store_v1.Delivered) -> Pace | None:
+    """Return the pace that is asked for. Raises InvalidArgument."""
+    if rate is None:
+        if max_gap is not None:
+            raise InvalidArgument("rate_max_gap", "needs a rate, such as 2x")
+        return None
+    if delivered == store_v1.DELIVERED_LIVE:
+        raise InvalidArgument("rate", "cannot be given with delivered='live', which waits for none")
+    if max_gap is not None and not 0 < max_gap < inf:
+        raise InvalidArgument("rate_max_gap", f"{max_gap} is not above 0 seconds")
+    return Pace(Rate.parse(rate), max_gap)

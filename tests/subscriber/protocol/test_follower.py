@@ -1,0 +1,45 @@
+"""What a store gives must fit behind what was given, whichever store it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorate.protocol.bookmarks import NO_PLACE, Place, Position
+from quorate.protocol.errors import BrokenAnswer
+from quorate.protocol.identity import SourceName
+from quorate.subscriber.protocol.follower import Follower
+
+ORDERS = SourceName("orders", 1)
+
+
+def test_it_goes_on_behind_a_position() -> None:
+    follower = Follower(Position({ORDERS: Place(1, 4)}))
+    follower.consecutive("a", ORDERS, 1, 5, 9)
+    follower.moved("a", ORDERS, Place(2, 12))
+    assert follower.position == {ORDERS: Place(2, 12)}
+
+
+@pytest.mark.parametrize(("first", "last"), [(4, 9), (0, 3), (6, 9)])
+def test_nothing_twice_and_nothing_left_out(first: int, last: int) -> None:
+    follower = Follower(Position({ORDERS: Place(1, 4)}))
+    with pytest.raises(BrokenAnswer):
+        follower.consecutive("a", ORDERS, 1, first, last)
+    assert follower.place(ORDERS) == Place(1, 4)
+
+
+def test_a_new_source_may_begin_where_retention_has_come_to() -> None:
+    follower = Follower(Position())
+    follower.consecutive("a", ORDERS, 1, 100, 109)
+    with pytest.raises(BrokenAnswer):
+        follower.consecutive("a", ORDERS, 1, 111, 119)
+
+
+def test_it_goes_back_only_for_what_is_void() -> None:
+    follower = Follower(Position({ORDERS: Place(1, 9)}))
+    with pytest.raises(BrokenAnswer):
+        follower.moved("a", ORDERS, Place(1, 9))
+    with pytest.raises(BrokenAnswer):
+        follower.taken_back("a", ORDERS, 10, 1)
+    assert follower.taken_back("a", ORDERS, 5, 1) == Place(1, 4)
+    follower.consecutive("a", ORDERS, 2, 5, 5)
+    assert follower.taken_back("a", ORDERS, 0, 0) == NO_PLACE

@@ -1,0 +1,79 @@
+"""docs/replay.md says what is: each program runs against stores."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.source.real_stores import RealStores
+
+from quorate.client import connect
+from quorate.source import SourceOptions
+from quorate.subscriber import Delivered
+from quorate.subscriber.begin import read_begin
+
+TEXT = (Path(__file__).parents[2] / "docs" / "replay.md").read_text()
+CODE: list[str] = re.findall(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
+PAYLOADS = [
+    json.dumps({"symbol": symbol, "price": price, "cancelled": price == 300}).encode()
+    for symbol in ("IBM", "MSFT", "AAPL")
+    for price in (50, 200, 300)
+]
+
+
+def defined(name: str) -> Any:
+    """Return the function of this name that the page defines."""
+    (code,) = (each for each in CODE if f"def {name}(" in each)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return names[name]
+
+
+@pytest.fixture
+async def stores(tmp_path: Path) -> AsyncIterator[str]:
+    made = RealStores(tmp_path)
+    await made.start("abc")
+    named = made.named("abc")
+    async with connect(named) as client:
+        quick = SourceOptions(registration_interval=0.3)
+        async with client.source("orders", session_id=1, options=quick) as source:
+            for payload in PAYLOADS:
+                await source.send(payload, key=b"key")
+            await source.flush()
+    yield named
+    await made.stop_all()
+
+
+async def test_the_programs(stores: str, tmp_path: Path) -> None:
+    assert await defined("everything")(stores) == PAYLOADS
+    first, position = await defined("a_part")(stores, "epoch", 4)
+    rest, _ = await defined("a_part")(stores, position, 5)
+    assert first + rest == PAYLOADS
+    assert await defined("big_orders")(stores) == [1, 4]
+    file = str(tmp_path / "risk.db")
+    some = await defined("some_more")(stores, file, 4)
+    assert some + await defined("some_more")(stores, file, 5) == PAYLOADS
+    assert await asyncio.to_thread(defined("all_keys"), stores) == {b"key"}
+
+
+def test_each_program_is_run() -> None:
+    names = {name for code in CODE for name in re.findall(r"^(?:async )?def (\w+)", code, re.M)}
+    assert names == {"everything", "a_part", "big_orders", "some_more", "all_keys"}
+
+
+def test_the_texts_of_begin_are_read() -> None:
+    section = TEXT[TEXT.index("| `begin` |") :].split("\n\n")[0]
+    texts = re.findall(r'`"([^"]+)"`', section)
+    assert len(texts) == 5
+    for text in texts:
+        read_begin(text)
+
+
+def test_what_is_delivered() -> None:
+    section = TEXT[TEXT.index("| `delivered` |") :].split("\n\n")[0]
+    assert re.findall(r'^\| `"(\w+)"`', section, re.M) == [each.value for each in Delivered]
