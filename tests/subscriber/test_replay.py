@@ -332,3 +332,8 @@ async def test_without_asyncio(client: Client, stores: RealStores) -> None:
 def test_a_position_is_the_text_of_its_bookmarks() -> None:
     text = '["orders/0x1@7:3836", "orders/0x2@1:0"]'
     assert str(Position.parse(text)) == text
+
+
+def test_a_position_may_be_before_the_first_message() -> None:
+    text = '["orders/0x1@0:-1"]'
+    assert str(Position.parse(text)) == text

@@ -142,4 +142,12 @@ class Position(Mapping[SourceName, Place]):
             parts = None
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
             raise InvalidArgument("position", f"{text!r} is not a list of bookmarks in JSON")
-        return Position.of(map(Bookmark.parse, parts))
+        return Position.of(map(_parse_place, parts))
+
+
+def _parse_place(text: str) -> Bookmark:
+    """Return where a source is in a position: also before its first message."""
+    before_first = f"@{NO_PLACE.epoch}:{NO_PLACE.sequence}"
+    if text.endswith(before_first):
+        return Bookmark(SourceName.parse(text.removesuffix(before_first)), *NO_PLACE)
+    return Bookmark.parse(text)

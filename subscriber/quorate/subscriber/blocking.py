@@ -25,6 +25,7 @@ from quorate.subscriber.subscriber import (
     called,
     given_of,
     item_of,
+    until_going,
 )
 from quorate.subscriber.subscriber import Subscriber as AsyncSubscriber
 from quorate.transport.blocking import run_blocking
@@ -103,7 +104,10 @@ class Subscriber:
             yield run_blocking(item_of(self._subscriber))
         for given in self.batches():
             if isinstance(given, ReplayedBatch):
-                yield from self._subscriber._handing_over(given)
+                for message in self._subscriber._handing_over(given):
+                    yield message
+                    if not self._subscriber._going.is_set():
+                        run_blocking(until_going(self._subscriber))
             else:
                 yield given
 

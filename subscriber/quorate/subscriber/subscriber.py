@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from types import TracebackType
@@ -47,7 +47,7 @@ from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import Event, StoreLeft, Subscribed
 from quorate.subscriber.io.replay import Given, Replay
 from quorate.subscriber.io.saving import Saving
-from quorate.subscriber.items import Item, ReplayedBatch, ReplayedMessage, Withdrawn
+from quorate.subscriber.items import Completed, Item, ReplayedBatch, ReplayedMessage, Withdrawn
 from quorate.subscriber.options import Delivered
 from quorate.subscriber.protocol.follower import Follower
 from quorate.subscriber.protocol.pace import Pace, Rate
@@ -72,9 +72,9 @@ _DELIVERED = {
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """An item that is not due yet."""
+    """What is not due yet: a message, or a batch to those who take batches."""
 
-    item: Item
+    given: Item | Given
     due_at: float
     before: Position
     last: ReplayedMessage | None
@@ -118,6 +118,12 @@ class Subscriber:
         self._last: ReplayedMessage | None = None
         self._before = Position()
         self._closed = False
+        self._ended = asyncio.Event()
+        self._coming: asyncio.Task[Given] | None = None
+        """What waits for the stores: a call that is cancelled leaves it to the next."""
+        self._failures = 0
+        """How often in a row a store gave nothing."""
+        self._has_completed = False
         self._pace = pace
         self._going = asyncio.Event()
         self._going.set()
@@ -125,7 +131,9 @@ class Subscriber:
         self._progress = Progress()
         self._saving: Saving | None = None
         if bookmarks is not None:
-            self._saving = Saving(bookmarks, name, save_interval, self._consumed_position)
+            self._saving = Saving(
+                bookmarks, name, save_interval, self._consumed_position, self._stop
+            )
 
     @classmethod
     async def open(
@@ -221,7 +229,9 @@ class Subscriber:
 
     async def __anext__(self) -> Item:
         if self._pace is not None or not self._going.is_set():
-            return await self._paced()
+            item = await self._when_due(self._item)
+            assert not isinstance(item, ReplayedBatch)
+            return item
         return await self._item()
 
     async def _item(self) -> Item:
@@ -247,14 +257,12 @@ class Subscriber:
         A pace counts for each batch as a whole.
         """
         while True:
-            await self._going.wait()
-            given = await self._next()
-            if self._pace is not None and isinstance(given, ReplayedBatch):
-                due_at = 0.0
-                for payload in given.payloads:
-                    due_at = self._pace.due_at(_now(), len(payload), given.timestamp_ns)
-                await asyncio.sleep(due_at - _now())
-            yield given
+            yield await self._batch()
+
+    async def _batch(self) -> Given:
+        given = await self._when_due(self._next)
+        assert not isinstance(given, ReplayedMessage)
+        return given
 
     def pause(self) -> None:
         """Hand over nothing more until `resume`. The place is kept, and the store waits."""
@@ -264,22 +272,38 @@ class Subscriber:
         """Go on after `pause`."""
         self._going.set()
 
-    async def _paced(self) -> Item:
-        """Return the next item when it is due. A call that is cancelled leaves it to the next."""
+    async def _when_due(self, take: Callable[[], Awaitable[Item | Given]]) -> Item | Given:
+        """Return what comes next when it is due. A call that is cancelled leaves it to the next."""
         await self._going.wait()
         held = self._held
         if held is None:
             before, last = self._before, self._last
-            item = await self._item()
-            due_at = 0.0
-            if self._pace is not None and isinstance(item, ReplayedMessage):
-                due_at = self._pace.due_at(_now(), len(item.payload), item.timestamp_ns)
-            held = self._held = _Held(item, due_at, before, last)
+            given = await take()
+            held = self._held = _Held(given, self._due_at(given), before, last)
         if (seconds := held.due_at - _now()) > 0:
-            await asyncio.sleep(seconds)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._ended.wait()
             await self._going.wait()
+        self._check_open()
         self._held = None
-        return held.item
+        return held.given
+
+    def _due_at(self, given: Item | Given) -> float:
+        """Return when to hand this over, on the clock of the loop; 0: at once."""
+        due_at = 0.0
+        if self._pace is None:
+            return due_at
+        if isinstance(given, ReplayedMessage):
+            return self._pace.due_at(_now(), len(given.payload), given.timestamp_ns)
+        if isinstance(given, ReplayedBatch):
+            for payload in given.payloads:
+                due_at = self._pace.due_at(_now(), len(payload), given.timestamp_ns)
+        return due_at
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("The subscriber")
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """End the subscription, and save its position.
@@ -290,6 +314,9 @@ class Subscriber:
         if self._closed:
             return
         self._closed = True
+        self._ended.set()
+        self._going.set()
+        self._stop()
         self._leave()
         try:
             if self._saving is not None:
@@ -323,23 +350,46 @@ class Subscriber:
 
     async def _next(self) -> Given:
         """Return what a store gives next, from whichever store that is."""
-        if self._follower is not None:
-            self._before, self._last = self._follower.position, None
+        self._check_going()
+        if self._coming is None:
+            self._coming = asyncio.create_task(self._receive())
+        coming = self._coming
+        await asyncio.wait({coming})
+        self._check_going()
+        self._coming = None
+        given = coming.result()
+        assert self._follower is not None
+        self._before, self._last = self._follower.position, None
+        return given
+
+    def _check_going(self) -> None:
+        """Raise if nothing more is handed over: it is closed, or the bookmark store failed."""
+        self._check_open()
+        if self._saving is not None and self._saving.failure is not None:
+            raise self._saving.failure
+
+    def _stop(self) -> None:
+        if self._coming is not None:
+            self._coming.cancel()
+
+    async def _receive(self) -> Given:
         while True:
-            if self._closed:
-                raise Closed("The subscriber")
             if self._given is None:
                 await self._begin_somewhere()
             assert self._given is not None
-            assert self._follower is not None
-            if self._saving is not None and self._saving.failure is not None:
-                raise self._saving.failure
             try:
                 with self._failing():
                     given = await anext(self._given)
             except QuorateError as error:
                 self._left(error)
+                await self._rest()
                 continue
+            if isinstance(given, Completed):
+                if self._has_completed:
+                    continue
+                self._has_completed = True
+            else:
+                self._failures = 0
             if self._saving is not None:
                 self._note(given)
             return given
@@ -355,21 +405,24 @@ class Subscriber:
 
     async def _begin_somewhere(self) -> None:
         """Begin at the first store that can. Raises what no store can mend."""
-        failures = 0
         while True:
             try:
                 await self._begin_at_next()
                 return
             except QuorateError as error:
                 if isinstance(error, UnknownBookmark):
-                    if failures + 1 >= len(self._stores):
+                    if self._failures + 1 >= len(self._stores):
                         raise
                 elif not error.retryable and not isinstance(error, Unreachable):
                     raise
                 self._left(error)
-            failures += 1
-            if failures % len(self._stores) == 0:
-                await asyncio.sleep(delay(self._delays, failures // len(self._stores)))
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """Wait before the next store if each of them has failed in a row."""
+        self._failures += 1
+        if self._failures % len(self._stores) == 0:
+            await asyncio.sleep(delay(self._delays, self._failures // len(self._stores)))
 
     async def _begin_at_next(self) -> None:
         store = self._stores[self._turn % len(self._stores)]
@@ -464,9 +517,13 @@ async def item_of(subscriber: Subscriber) -> Item:
 
 
 async def given_of(subscriber: Subscriber) -> Given:
-    """Return what a store gives next, for the blocking subscriber."""
+    """Return what a store gives next when it is due, for the blocking subscriber."""
+    return await subscriber._batch()
+
+
+async def until_going(subscriber: Subscriber) -> None:
+    """Wait while the subscriber is paused, for the blocking subscriber."""
     await subscriber._going.wait()
-    return await subscriber._next()
 
 
 def _now() -> float:

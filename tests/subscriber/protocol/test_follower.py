@@ -43,3 +43,13 @@ def test_it_goes_back_only_for_what_is_void() -> None:
     assert follower.taken_back("a", ORDERS, 5, 1) == Place(1, 4)
     follower.consecutive("a", ORDERS, 2, 5, 5)
     assert follower.taken_back("a", ORDERS, 0, 0) == NO_PLACE
+
+
+def test_a_stream_that_begins_anew_is_given_from_its_first_message() -> None:
+    follower = Follower(Position({ORDERS: Place(1, 9)}))
+    follower.consecutive("a", ORDERS, 2, 0, 4)
+    assert follower.place(ORDERS) == Place(2, 4)
+    with pytest.raises(BrokenAnswer):
+        follower.consecutive("b", ORDERS, 1, 0, 9)
+    follower.moved("a", ORDERS, Place(3, 2))
+    assert follower.place(ORDERS) == Place(3, 2)

@@ -158,9 +158,11 @@ class _Replaying:
                 say(f"{self.printed:,} messages; position: {self.position}")
 
     async def _print(self, subscriber: Subscriber, writer: Writer[ReplayedMessage]) -> None:
-        from quorate.subscriber import Completed, ReplayedBatch
+        from quorate.subscriber import Completed, ReplayedBatch, ReplayedMessage
 
-        given = subscriber.batches()
+        # At a pace, a batch would wait for its last message.
+        paced = self.opening["rate"] is not None
+        given = aiter(subscriber) if paced else subscriber.batches()
         self.position = subscriber.position
         while self.printed != self.count:
             try:
@@ -169,8 +171,8 @@ class _Replaying:
             except TimeoutError:
                 return
             self.position = subscriber.position
-            if isinstance(item, ReplayedBatch):
-                messages = list(item.messages())
+            if isinstance(item, ReplayedBatch | ReplayedMessage):
+                messages = list(item.messages()) if isinstance(item, ReplayedBatch) else [item]
                 if self.count is not None:
                     messages = messages[: self.count - self.printed]
                 writer.write(messages)

@@ -50,11 +50,6 @@ class Piece:
     part: Range
     large: LargeRow | None = None
 
-    @property
-    def size(self) -> int:
-        """The bytes of the batch."""
-        return self.large.size if self.large is not None else len(self.frame)
-
 
 class Subscription:
     """One call of Subscribe."""
@@ -79,7 +74,6 @@ class Subscription:
         self._walk = walk
         self._delivered = delivered
         self._where = where
-        self._rows = 4
         self._is_at_end = False
 
     async def responses(self, selection: Selection) -> AsyncIterator[store_v1.SubscribeResponse]:
@@ -87,7 +81,7 @@ class Subscription:
         walk = self._walk
         history_ends = self._engine.core.streams.position
         completed = False
-        with self._engine.tail.watching(selection, ()) as news:
+        with self._engine.tail.watching(selection, self._engine.core.sources) as news:
             while True:
                 self._check_running()
                 async for source in news.take():
@@ -108,12 +102,12 @@ class Subscription:
     async def _passed(self) -> list[store_v1.Given | Piece]:
         """Walk on through the journal, and return what is given of the next rows."""
         walk, engine = self._walk, self._engine
-        rows = await self._run(rows_from, engine.reads, walk.journal_at, self._rows)
-        self._is_at_end = len(rows) < self._rows
+        rows, self._is_at_end = await self._run(
+            rows_from, engine.reads, walk.journal_at, _CHUNK_ROWS_MAX, _CHUNK_BYTES
+        )
         if rows and self._delivered == store_v1.DELIVERED_DURABLE:
             await engine.writer.durable(engine.writer.submit(()))
         found: list[store_v1.Given | Piece] = []
-        size = 0
         for row in rows:
             walk.journal_at = row.position + 1
             header = row.header
@@ -129,10 +123,7 @@ class Subscription:
             )
             if part is not None:
                 walk.given(header.source, stream, part)
-                piece = Piece(header, row.frame, part, row.large)
-                found.append(piece)
-                size += piece.size
-        self._rows = _next_count(len(rows), size)
+                found.append(Piece(header, row.frame, part, row.large))
         return found
 
     async def _owed(self, source: SourceName) -> list[store_v1.Given | Piece]:
@@ -255,11 +246,6 @@ def given_upto(state: SourceState, delivered: store_v1.Delivered) -> int:
     return high
 
 
-def _next_count(rows: int, size: int) -> int:
-    """Return how many rows to read next, so that a chunk has about so many bytes."""
-    return max(4, min(_CHUNK_ROWS_MAX, rows * _CHUNK_BYTES // size if size else 4 * rows))
-
-
 def _passed_upto(reads: Reads, reg_id: int, wanted: Range, journal_at: int) -> int:
     """Return the last number of the range up to which all batches are before that place."""
     upto = wanted.first - 1
@@ -278,12 +264,16 @@ def _filtered(
     moved: dict[SourceName, store_v1.Given] = {}
     for each in found:
         if not isinstance(each, Piece):
+            left += moved.values()
+            moved.clear()
             left.append(each)
             continue
         source = each.header.source
         chosen = _chosen(where, reads, each)
         if chosen is not None and len(chosen.offsets) == len(each.part):
-            moved.pop(source, None)
+            # A batch that is given as a whole has to be the next one.
+            if source in moved:
+                left.append(moved.pop(source))
             left.append(each)
         elif chosen is not None:
             moved.pop(source, None)

@@ -11,6 +11,8 @@ from quorate.store.storage.large_batches import LargeRow, large_row
 from quorate.store.storage.records import position_key, position_of
 
 _LAST = position_key(2**64 - 1)
+_SCANNED_ROWS = 16
+"""Few: a row may have as many bytes as a batch may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,23 @@ class JournalRow:
     """The row of a large batch, which was not read."""
 
 
-def rows_from(reads: Reads, position: int, count: int) -> list[JournalRow]:
-    """Return at most so many rows at this position or behind it, in order. Raises StorageFailed."""
-    rows = reads.scan(Table.JOURNAL, position_key(position), _LAST, count)
-    return [_row(position_of(key), value) for key, value in rows]
+def rows_from(
+    reads: Reads, position: int, rows_max: int, bytes_max: int
+) -> tuple[list[JournalRow], bool]:
+    """Return rows at this position or behind it, in order, and whether no row follows them.
+
+    The rows are at most so many, and end soon behind so many bytes. Raises StorageFailed.
+    """
+    found: list[JournalRow] = []
+    size = 0
+    while len(found) < rows_max and size < bytes_max:
+        rows = reads.scan(Table.JOURNAL, position_key(position), _LAST, _SCANNED_ROWS)
+        found += (_row(position_of(key), value) for key, value in rows)
+        if len(rows) < _SCANNED_ROWS:
+            return found, True
+        size += sum(len(value) for _, value in rows)
+        position = found[-1].position + 1
+    return found, False
 
 
 def _row(position: int, value: bytes) -> JournalRow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from quorate.protocol.bookmarks import Place
+from quorate.protocol.bookmarks import NO_PLACE, Place
 from quorate.protocol.errors import CorruptBatch, Unreachable
 from quorate.protocol.fragments import Assembly, LargeBatch
 from quorate.protocol.framing import BatchHeader, body_of, check_batch
@@ -84,7 +84,7 @@ class Replay:
             header = check_batch(frame)
         self._check(header, first, last)
         source = header.source
-        before = follower.place(source)
+        before = follower.place(source) if first else NO_PLACE
         follower.consecutive(self._store, source, header.epoch, first, last)
         rows = slice(first - header.first, last - header.first + 1)
         return ReplayedBatch(header, body_of(frame, header), rows, range(first, last + 1), before)
@@ -109,6 +109,8 @@ class Replay:
         if len(numbers) != header.last - header.first + 1 or numbers[-1] > selected.upto:
             raise CorruptBatch(self._store, "the numbers of its messages are not one for each")
         before = follower.place(header.source)
+        if header.epoch > before.epoch and numbers[0] <= before.sequence:
+            before = NO_PLACE
         self._check_numbers(numbers, before.sequence + 1)
         follower.moved(self._store, header.source, Place(header.epoch, selected.upto))
         body = body_of(selected.batch, header)

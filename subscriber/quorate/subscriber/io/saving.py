@@ -22,17 +22,22 @@ class Saving:
         name: str,
         interval: float,
         position: Callable[[], Position | None],
+        on_failure: Callable[[], None],
     ) -> None:
         """Begin without a position.
 
         - interval: seconds between two savings.
         - position: returns the position before everything that is not consumed; None: there is
           none yet.
+        - on_failure: is called once the position can no longer be saved.
         """
         self._bookmarks = bookmarks
         self._name = name
         self._interval = interval
         self._position = position
+        self._on_failure = on_failure
+        self._writing: asyncio.Future[None] | None = None
+        """The call of the bookmark store that is under way."""
         self._owner = new_owner()
         self._saved: Position | None = None
         self._task: asyncio.Task[None] | None = None
@@ -53,6 +58,8 @@ class Saving:
         await asyncio.gather(self._task, return_exceptions=True)
         try:
             async with asyncio.timeout(timeout):
+                if self._writing is not None:
+                    await asyncio.wait({self._writing})
                 await self._save()
         except TimeoutError:
             raise BookmarkStoreFailed(self._name, f"it did not save in {timeout:g} s") from None
@@ -65,10 +72,20 @@ class Saving:
             except QuorateError as error:
                 _log.error("the position of %s cannot be saved: %s", self._name, error)
                 self.failure = error
+                self._on_failure()
 
     async def _save(self) -> None:
         position = self._position()
         if position is None or position == self._saved:
             return
-        await asyncio.to_thread(self._bookmarks.save, self._name, self._owner, position)
-        self._saved = position
+        self._writing = asyncio.ensure_future(
+            asyncio.to_thread(self._bookmarks.save, self._name, self._owner, position)
+        )
+        try:
+            # A thread cannot be cancelled.
+            await asyncio.shield(self._writing)
+        except QuorateError:
+            raise
+        except Exception as error:
+            raise BookmarkStoreFailed(self._name, repr(error)) from error
+        self._saved, self._writing = position, None

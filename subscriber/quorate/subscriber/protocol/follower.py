@@ -33,6 +33,8 @@ class Follower:
         self, store: str, source: SourceName, epoch: int, first: int, last: int
     ) -> None:
         """Take messages that a store gives. Raises BrokenAnswer if they are not the next ones."""
+        if first == 0:
+            self._begins_anew(source, epoch, first)
         due = self.place(source).sequence + 1
         if first != due and (first < due or source in self._named):
             raise BrokenAnswer(store, f"it gives {source} from {first} on, where {due} is due")
@@ -40,11 +42,22 @@ class Follower:
 
     def moved(self, store: str, source: SourceName, place: Place) -> None:
         """Go on behind a place. Raises BrokenAnswer if that is not ahead."""
+        self._begins_anew(source, place.epoch, place.sequence)
         before = self.place(source)
         if place.sequence <= before.sequence:
             raise BrokenAnswer(store, f"it goes back to {place.sequence} of {source}")
         self._places[source] = place
         self._named.add(source)
+
+    def _begins_anew(self, source: SourceName, epoch: int, first: int) -> None:
+        """Forget the place of a source that gives numbers once more, in a higher epoch.
+
+        A store takes back what is void before it gives other messages of these numbers. So it is
+        another stream: the source was deregistered.
+        """
+        before = self.place(source)
+        if first <= before.sequence and epoch > before.epoch:
+            self._places[source] = NO_PLACE
 
     def taken_back(self, store: str, source: SourceName, first: int, epoch: int) -> Place:
         """Go back before messages that are void, and return the new place.
