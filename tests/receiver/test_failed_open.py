@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 from tests.receiver.fakes import NAME, FakeStore, Group, Served
@@ -186,9 +187,8 @@ async def test_one_that_gave_up_on_a_hanging_store_gets_sources_that_come_later(
     stores: Stores,
 ) -> None:
     """The time to open ends before the store that hangs was given up, and no source is there."""
-    hanging = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-    async with hanging:
-        port = hanging.sockets[0].getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        port = hanging.getsockname()[1]
         named = f"{stores.named('ab')},h=127.0.0.1:{port}"
         async with (
             await Receiver.open("orders", stores=named, timeout=0.5) as later,

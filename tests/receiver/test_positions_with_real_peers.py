@@ -185,6 +185,7 @@ LIMBO = (
 
 
 @pytest.mark.expects_log(LIMBO)
+@pytest.mark.expects_log("is fenced")
 async def test_a_wiped_store_in_limbo_throws_no_receiver_back(stores: Stores) -> None:
     """One store never heard of the receiver, and one that did was wiped: the third is enough."""
     async with await source(stores) as sending:

@@ -46,7 +46,7 @@ async def test_a_cancelled_call_leaves_a_batch_that_is_not_due_to_the_next(clien
         assert subscriber.position == Position()
         batch = await anext(subscriber.batches())
         assert isinstance(batch, ReplayedBatch)
-        assert list(batch.numbers)[0] == 0
+        assert next(iter(batch.numbers)) == 0
 
 
 @pytest.mark.parametrize("where", ["$sequence % 2 = 1", "$sequence = 9", "$sequence % 3 = 0"])
