@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.source.real_stores import RealStores, numbered
+from tests.source.real_stores import HURRIED, RealStores, numbered
 
 from quorate.console.group.status import (
     ask_all,
@@ -55,13 +56,15 @@ async def test_the_status_finds_nothing_wrong_with_it(stores: RealStores) -> Non
 async def test_what_can_never_be_stable_is_refused_and_leaves_nothing_behind(
     stores: RealStores,
 ) -> None:
+    # On a busy machine, a store may take longer to promise than a hurried source waits.
+    patient = replace(HURRIED, registration_interval=30.0)
     everyone = Layout.of(StoreGroup("g", stores.named("abd"), "all"))
     with pytest.raises(
         NeverStable, match=r"all of a, b, d\)\. These stores keep no messages .*: d\."
     ):
-        await stores.open(everyone)
+        await stores.open(everyone, options=patient)
     with pytest.raises(NeverStable, match=r"state-only\): d, e\."):
-        await stores.open("ade")
+        await stores.open("ade", options=patient)
     for _, answer in (await ask_all(stores.addresses("abde"), 10.0)).items():
         assert not getattr(answer, "sources", answer), "the promises were taken back"
     async with await stores.open("abd") as source:
