@@ -426,7 +426,8 @@ class Faults:
         if witnesses := self._witnesses(store, copy):
             store.is_witnessed_by(witnesses)
         else:
-            self._world.fault("store wiped, as nobody is left who can tell", store.name)
+            # Nobody is left who can tell.
+            self._world.fault("store wiped", store.name)
             self._wipe(store)
             self._restart(store)
 

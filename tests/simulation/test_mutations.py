@@ -596,7 +596,7 @@ MUTATIONS = (
     Mutation(_begun_epochs_add_up, SUCCESSION, SAFETY, seeds=300),
     Mutation(_stores_count_before_they_begin, SUCCESSION, ("I1",), seeds=300),
     Mutation(_promise_leaves_the_stream, {"kinds": ("pause_source",), "outlives": False}),
-    Mutation(_begin_below_the_promise, {}, ("I5",), 40),
+    Mutation(_begin_below_the_promise, {}, ("I5",), 80),
     Mutation(_same_promise_to_anyone),
     Mutation(
         _promise_is_not_durable,
