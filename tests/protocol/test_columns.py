@@ -180,7 +180,7 @@ def test_what_attributes_count() -> None:
 
 
 def test_small_bodies_do_not_become_large() -> None:
-    """What columns stand for is bounded as what messages count."""
+    """Columns cannot stand for more bytes than a batch may count."""
     key = bytes(100_000)
     shared = b"".join((b"\1", b"\x80\x20", b"\1", b"\1", bytes(4096), b"\0", b"\xa0\x8d\x06", key))
     with pytest.raises(CorruptBatch, match="more bytes than a batch may have"):

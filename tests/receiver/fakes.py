@@ -141,7 +141,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         """Acknowledgements of nothing."""
         self.registrations: list[Any] = []
         self.questions: list[Any] = []
-        """What receivers asked without registering."""
+        """The requests of receivers that registered nothing."""
         self.snapshots = 0
         """The directories that were sent whole."""
         self.deregistrations: list[Any] = []

@@ -1,4 +1,4 @@
-"""What receivers get from the source itself: the live stream and what it retains."""
+"""A source serves its receivers the live stream, and the messages that it retains."""
 
 from __future__ import annotations
 

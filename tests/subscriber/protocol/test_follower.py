@@ -1,4 +1,4 @@
-"""What a store gives must fit behind what was given, whichever store it is."""
+"""A subscriber takes messages only behind its place, from any store."""
 
 from __future__ import annotations
 
