@@ -39,6 +39,11 @@ NO_PLACE = Place(0, NOTHING)
 """The place before the first message of a stream."""
 
 
+def place_at(lineage: Lineage, sequence: int) -> Place:
+    """Return the place behind a number of the stream of this lineage; -1: before the first."""
+    return Place(lineage.epoch_at(sequence), sequence) if sequence >= 0 else NO_PLACE
+
+
 class Bookmark(NamedTuple):
     """The place of a message, for a replay to begin right behind it."""
 

@@ -72,7 +72,7 @@ _DELIVERED = {
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What is not due yet: a message, or a batch to those who take batches."""
+    """A message or a batch that is not due yet."""
 
     given: Item | Given
     due_at: float
@@ -117,10 +117,9 @@ class Subscriber:
         self._messages: Iterator[ReplayedMessage] = iter(())
         self._last: ReplayedMessage | None = None
         self._before = Position()
-        self._closed = False
-        self._ended = asyncio.Event()
+        self._closed = asyncio.Event()
         self._coming: asyncio.Task[Given] | None = None
-        """What waits for the stores: a call that is cancelled leaves it to the next."""
+        """The task that waits for the stores. A cancelled call leaves it to the next one."""
         self._failures = 0
         """How often in a row a store gave nothing."""
         self._has_completed = False
@@ -283,7 +282,7 @@ class Subscriber:
         if (seconds := held.due_at - _now()) > 0:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._ended.wait()
+                    await self._closed.wait()
             await self._going.wait()
         self._check_open()
         self._held = None
@@ -302,7 +301,7 @@ class Subscriber:
         return due_at
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._closed.is_set():
             raise Closed("The subscriber")
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:
@@ -311,10 +310,9 @@ class Subscriber:
         timeout: seconds for the saving. Raises BookmarksTakenOver, and BookmarkStoreFailed, also if
         the saving takes longer. It is closed in each case.
         """
-        if self._closed:
+        if self._closed.is_set():
             return
-        self._closed = True
-        self._ended.set()
+        self._closed.set()
         self._going.set()
         self._stop()
         self._leave()
@@ -471,7 +469,7 @@ class Subscriber:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            if self._closed:
+            if self._closed.is_set():
                 raise Closed("The subscriber") from None
             raise self._silence or Unreachable(store.address, "the call was cancelled") from None
 
@@ -483,7 +481,7 @@ class Subscriber:
 
     def _left(self, error: QuorateError) -> None:
         store = self._stores[self._turn % len(self._stores)]
-        if isinstance(error, Closed) and self._closed:
+        if isinstance(error, Closed) and self._closed.is_set():
             raise error
         self._leave()
         self._failure = error

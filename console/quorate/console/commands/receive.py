@@ -18,10 +18,13 @@ import typer
 from quorate.console.ui.events import show_events
 from quorate.console.ui.help import FORMAT, SAFETY, WAITING
 from quorate.console.ui.options import (
+    Count,
     OutputFormat,
+    Pattern,
     SessionId,
     Stores,
     Timeout,
+    TopicOrPattern,
 )
 from quorate.console.ui.output import Output
 from quorate.console.ui.running import run
@@ -43,7 +46,7 @@ _log = logging.getLogger("quorate.console")
 
 def receive(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(help="The topic, or a pattern with --pattern.")],
+    topic: TopicOrPattern,
     stores: Stores = None,
     session_id: SessionId = None,
     start: Annotated[
@@ -66,13 +69,8 @@ def receive(
             "Otherwise as --from.",
         ),
     ] = None,
-    count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")
-    ] = None,
-    pattern: Annotated[
-        bool,
-        typer.Option("--pattern", help="TOPIC is a regular expression that a whole topic matches."),
-    ] = False,
+    count: Count = None,
+    pattern: Pattern = False,
     delivery: Annotated[
         Delivery,
         typer.Option(rich_help_panel=SAFETY, help="Print a message at once, or when it is stable."),

@@ -14,7 +14,7 @@ import typer
 from quorate.console.commands.receive import Writer, content, origin
 from quorate.console.ui.exits import say
 from quorate.console.ui.help import FORMAT, SAFETY, WAITING
-from quorate.console.ui.options import OutputFormat, Stores, Timeout
+from quorate.console.ui.options import Count, OutputFormat, Pattern, Stores, Timeout, TopicOrPattern
 from quorate.console.ui.output import Output
 from quorate.console.ui.running import run
 from quorate.console.ui.settings import GroupSettings, resolve
@@ -33,7 +33,7 @@ _log = logging.getLogger("quorate.console")
 
 def replay(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(help="The topic, or a pattern with --pattern.")],
+    topic: TopicOrPattern,
     stores: Stores = None,
     begin: Annotated[
         str | None,
@@ -57,13 +57,8 @@ def replay(
             metavar="RATE", help="The pace: 1000/s, 500KB/s, or 2x: twice the messages' own."
         ),
     ] = None,
-    pattern: Annotated[
-        bool,
-        typer.Option("--pattern", help="TOPIC is a regular expression that a whole topic matches."),
-    ] = False,
-    count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")
-    ] = None,
+    pattern: Pattern = False,
+    count: Count = None,
     follow: Annotated[
         bool,
         typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C."),

@@ -11,6 +11,14 @@ from quorate.console.ui.help import FORMAT, GROUPS, WAITING
 from quorate.console.ui.output import Output
 from quorate.protocol.errors import InvalidArgument
 
+TopicOrPattern = Annotated[str, typer.Argument(help="The topic, or a pattern with --pattern.")]
+Pattern = Annotated[
+    bool,
+    typer.Option("--pattern", help="TOPIC is a regular expression that a whole topic matches."),
+]
+Count = Annotated[
+    int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")
+]
 Stores = Annotated[
     str | None,
     typer.Option(

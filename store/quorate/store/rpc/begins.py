@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position
+from quorate.protocol.bookmarks import Bookmark, Position, place_at
 from quorate.protocol.errors import UnknownBookmark
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
@@ -63,7 +63,7 @@ class Begins:
 
         upto: returns the last number of a source that a subscription could be given now.
         """
-        places = {state.name: _place(state, upto(state)) for state in self._states()}
+        places = {state.name: place_at(state.lineage, upto(state)) for state in self._states()}
         return await self.at_position(Position(places))
 
     async def since(self, time_ns: int) -> Beginning:
@@ -74,7 +74,7 @@ class Begins:
         places = {}
         for state in self._states():
             first = await locate(self._engine, self._executor, state.name, time_ns)
-            places[state.name] = _place(state, first - 1)
+            places[state.name] = place_at(state.lineage, first - 1)
         return await self.at_position(Position(places))
 
     async def behind(self, bookmarks: Iterable[Bookmark]) -> Beginning:
@@ -100,14 +100,8 @@ class Begins:
         cut = await loop.run_in_executor(
             self._executor, _cut_at, engine.reads, wanted, found[earliest]
         )
-        places = {state.name: _place(state, cut[state.name]) for state in states}
+        places = {state.name: place_at(state.lineage, cut[state.name]) for state in states}
         return Beginning(Position({**places, earliest.source: earliest.place}), found[earliest])
-
-
-def _place(state: SourceState, sequence: int) -> Place:
-    if sequence < 0:
-        return NO_PLACE
-    return Place(state.lineage.epoch_at(sequence), sequence)
 
 
 # In a thread.

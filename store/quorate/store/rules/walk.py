@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from quorate.protocol.bookmarks import NO_PLACE, Place, Position
+from quorate.protocol.bookmarks import NO_PLACE, Place, Position, place_at
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
@@ -83,7 +83,7 @@ class Walk:
         if not later or min(later) > place.sequence:
             return None  # this store has not heard of the epoch yet
         kept_upto = min(later) - 1
-        self._places[source] = _place(lineage, kept_upto)
+        self._places[source] = place_at(lineage, kept_upto)
         return Range(kept_upto + 1, place.sequence)
 
     def missing(self, source: SourceName, stream: Stream) -> Missing | None:
@@ -93,7 +93,7 @@ class Walk:
         if place is None and first < stream.retained_from:
             # A source that the position does not name is given from its first message that is left.
             first = stream.held.missing_upto(first, stream.retained_from - 1) + 1
-            self._places[source] = _place(stream.lineage, first - 1)
+            self._places[source] = place_at(stream.lineage, first - 1)
         if stream.held.contiguous_upto(first) >= first:
             return None
         if (upto := stream.losses.contiguous_upto(first)) >= first:
@@ -104,7 +104,7 @@ class Walk:
         return None
 
     def _passed(self, source: SourceName, stream: Stream, part: Range, *, lost: bool) -> Missing:
-        self._places[source] = _place(stream.lineage, part.last)
+        self._places[source] = place_at(stream.lineage, part.last)
         return Missing(part, lost)
 
     def passes(self, source: SourceName, stream: Stream, batch: HeldRange) -> Range | None:
@@ -127,11 +127,7 @@ class Walk:
 
     def given(self, source: SourceName, stream: Stream, part: Range) -> None:
         """Note that these numbers were given."""
-        self._places[source] = _place(stream.lineage, part.last)
+        self._places[source] = place_at(stream.lineage, part.last)
 
     def _next(self, source: SourceName) -> int:
         return self._places.get(source, NO_PLACE).sequence + 1
-
-
-def _place(lineage: Lineage, sequence: int) -> Place:
-    return Place(lineage.epoch_at(sequence), sequence) if sequence >= 0 else NO_PLACE
