@@ -13,9 +13,10 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 
+from quorate.protocol import times
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName, check_topic, parse_session_id, parse_stores
 from quorate.protocol.limits import SEQUENCE_MAX
@@ -141,15 +142,8 @@ def parse_time(text: str) -> int:
 
 
 def nanoseconds_of(moment: datetime) -> int:
-    """Return the time of a moment in ns since 1970, limited to what 64 bits hold.
-
-    A moment without a zone is taken as UTC.
-    """
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    microseconds = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-    return _within_reach(microseconds * 1000)
+    """Return the time of a moment as times.nanoseconds_of does, with room for what is added."""
+    return _within_reach(times.nanoseconds_of(moment))
 
 
 def _within_reach(time_ns: int) -> int:

@@ -9,15 +9,13 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import ClassVar
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.times import moment_of, nanoseconds_of
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TIME_NS_MAX = 2**63 - 1
-"""The last time, in nanoseconds since 1970, that a store is asked for: in the year 2262."""
 _HELP = 'give "earliest", "latest", "last:N", a sequence number or a time such as 2026-01-31T12:00Z'
 
 
@@ -74,11 +72,7 @@ class Start:
 
         Each source's own clock counts. A time without a zone is taken as UTC.
         """
-        if time.tzinfo is None:
-            time = time.replace(tzinfo=UTC)
-        passed = time - _EPOCH
-        microseconds = (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
-        return cls(StartKind.SINCE, max(-_TIME_NS_MAX, min(microseconds * 1000, _TIME_NS_MAX)))
+        return cls(StartKind.SINCE, nanoseconds_of(time))
 
     @classmethod
     def of(cls, value: Start | str | int | datetime) -> Start:
@@ -124,9 +118,7 @@ class Start:
             case StartKind.LAST:
                 return f"last:{self.value}" if self.value else "latest"
             case StartKind.SINCE:
-                seconds, nanoseconds = divmod(self.value, 1_000_000_000)
-                moment = datetime.fromtimestamp(seconds, UTC)
-                return moment.replace(microsecond=nanoseconds // 1000).isoformat()
+                return moment_of(self.value).isoformat()
 
 
 Start.EARLIEST = Start.at(0)

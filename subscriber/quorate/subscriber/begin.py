@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from quorate.protocol.bookmarks import Bookmark, Position
 from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.times import nanoseconds_of
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _HELP = (
     'give "epoch", "now" or "most_recent", a bookmark such as orders/0x1@7:3836, several of '
@@ -82,7 +82,7 @@ def read_begin(given: GivenBegin) -> Begin:
         case Bookmark():
             return (given,)
         case datetime():
-            return _since(given)
+            return Since(nanoseconds_of(given))
         case str():
             return _parsed(given.strip())
         case [*bookmarks] if bookmarks and all(isinstance(each, Bookmark) for each in bookmarks):
@@ -100,12 +100,6 @@ def _parsed(text: str) -> Begin:
     if "@" in text:
         return tuple(map(Bookmark.parse, re.split(r",\s*", text)))
     try:
-        return _since(datetime.fromisoformat(text))
+        return Since(nanoseconds_of(datetime.fromisoformat(text)))
     except ValueError:
         raise InvalidArgument("begin", f"{text!r} is none; {_HELP}") from None
-
-
-def _since(time: datetime) -> Since:
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    return Since((time - _EPOCH) // timedelta(microseconds=1) * 1000)

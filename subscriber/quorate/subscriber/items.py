@@ -8,16 +8,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import count, repeat
 
 from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position
 from quorate.protocol.columns import Body
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.identity import SourceName
+from quorate.protocol.times import moment_of
 from quorate.subscriber.protocol.progress import Open
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ReplayedBatch:
@@ -151,7 +150,7 @@ class ReplayedMessage:
     @property
     def time(self) -> datetime:
         """The time at which the source packed it, by the source's clock, in UTC."""
-        return _EPOCH + timedelta(microseconds=self.timestamp_ns // 1000)
+        return moment_of(self.timestamp_ns)
 
     @property
     def bookmark(self) -> Bookmark:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.times import moment_of
 
 FLAT_OUT = float("inf")
 """The speed of a replay that does not wait for any message to be due."""
@@ -19,7 +20,6 @@ GRAIN_SECONDS = 0.002
 """Messages that are due within so many seconds are handed over at once, together."""
 
 PROGRESS_SECONDS = 1.0
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Position(NamedTuple):
@@ -53,7 +53,7 @@ class Replayed:
 
 
 def as_time(time_us: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=time_us)
+    return moment_of(time_us * 1000)
 
 
 class Clock(Protocol):
