@@ -171,7 +171,7 @@ class Receivers:
             if epoch < record.epoch or (epoch == record.epoch and not again):
                 raise Fenced(who, epoch, record.epoch)
             record.epoch = epoch
-            known = record.confirmed_epoch > ended_epoch or not ended_epoch
+            known = _has_position(record, ended_epoch)
             if state.limbo or not known:
                 record.acknowledged_upto, record.confirmed_epoch = NOTHING, epoch
         record.instance, record.waited_for = instance, waited_for
@@ -201,7 +201,7 @@ class Receivers:
         ended_epoch = max(ended_epoch, ended_upto)
         if record is None:
             return _answer(state, 0, NOTHING, False, unsettled, ended_epoch)
-        known = record.confirmed_epoch > ended_epoch or not ended_epoch
+        known = _has_position(record, ended_epoch)
         position = record.acknowledged_upto if known and not state.limbo else NOTHING
         epoch = max(record.epoch, ended_epoch)
         return _answer(state, record.reg_id, position, known, unsettled, epoch)
@@ -247,6 +247,11 @@ class Receivers:
             return ()
         record.acknowledged_upto, record.confirmed_epoch = position, confirmed_epoch
         return (state.receiver_row(session_id, record),)
+
+
+def _has_position(record: ReceiverRecord, ended_epoch: int) -> bool:
+    """Return whether the row's position is of this receiver, not of one that has ended."""
+    return record.confirmed_epoch > ended_epoch or not ended_epoch
 
 
 def _unsettled(state: SourceState, session_id: int) -> int:
