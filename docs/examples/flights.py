@@ -35,6 +35,7 @@ from quorate.pipeline.jobs.backtest import backtest
 from quorate.pipeline.jobs.replay import Replayed
 from quorate.pipeline.jobs.restore import restore
 from quorate.pipeline.stores.client import Stores
+from quorate.protocol.identity import parse_addresses
 
 
 def flights(days: int) -> Iterator[dict[str, Any]]:
@@ -165,7 +166,8 @@ def run(days: int, hours: int, directory: Path) -> AuditReport:
         query.stop()
         complete = spark.read.parquet(str(directory / "delays")).count()
         print(f"{published:,} flights published; {complete:,} airport-hours complete")
-        archived = archive(on, Stores(stores.addresses.split(",")), str(directory / "archive"))
+        group = Stores(parse_addresses(stores.addresses))
+        archived = archive(on, group, str(directory / "archive"))
         print(f"{archived.messages:,} messages archived")
 
     shutil.rmtree(directory / "stores")
@@ -174,7 +176,7 @@ def run(days: int, hours: int, directory: Path) -> AuditReport:
     with LocalStores(directory / "stores") as stores:
         restored = restore(on, str(directory / "archive"), Layout.plain(stores.addresses))
         print(f"restored: {'whole' if restored.done else 'not whole'}")
-        report = audit(on, stores.addresses.split(","), thorough=True)
+        report = audit(on, parse_addresses(stores.addresses), thorough=True)
         for verdict in report.sources:
             print(f"{verdict.source}: {verdict.summary}")
 

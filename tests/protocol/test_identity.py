@@ -13,6 +13,7 @@ from quorate.protocol.identity import (
     check_reg_id,
     check_session_id,
     check_topic,
+    parse_addresses,
     parse_session_id,
     parse_stores,
 )
@@ -116,6 +117,7 @@ def test_bad_store_addresses(text: str) -> None:
 
 def test_lists_of_stores() -> None:
     assert [store.name for store in parse_stores("h:1, b=h:2,h:3,")] == ["h:1", "b", "h:3"]
+    assert parse_addresses("h:1, b=h:2") == ("h:1", "h:2")
 
 
 @pytest.mark.parametrize(

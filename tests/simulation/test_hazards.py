@@ -104,7 +104,6 @@ HAZARDS = {
         "what_is_under_way_is_acknowledged",
         "fenced_receivers_are_heard",
         "withdrawn_stays_consumed",
-        "positions_outlive_their_stream",
         "ends_leave_no_mark",
     ),
     "a retried publish": ("retries_get_new_numbers",),

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from quorate.protocol import times
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.identity import SourceName, check_topic, parse_session_id, parse_stores
+from quorate.protocol.identity import SourceName, check_topic, parse_addresses, parse_session_id
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.patterns import topic_pattern
 
@@ -262,10 +262,10 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 
 def stores_of(options: Options) -> tuple[str, ...]:
     """Return the addresses in the option `stores`. Raises InvalidArgument if it is missing."""
-    stores = options.parsed("stores", parse_stores, ())
+    stores = options.parsed("stores", parse_addresses, ())
     if not stores:
         raise InvalidArgument("option stores", "is missing; name them as a=host:port,b=host:port,…")
-    return tuple(store.address for store in stores)
+    return stores
 
 
 def _bounds(options: Options, which: str, default: ReadBound) -> ReadBounds:

@@ -136,6 +136,11 @@ def parse_stores(text: str) -> tuple[StoreAddress, ...]:
     return stores
 
 
+def parse_addresses(text: str) -> tuple[str, ...]:
+    """Return host:port of each store of a text, as `parse_stores` does."""
+    return tuple(store.address for store in parse_stores(text))
+
+
 def check_distinct(stores: Sequence[StoreAddress]) -> None:
     """Raise InvalidArgument if two stores have one name or one address, in any spelling."""
     for one, other in combinations(stores, 2):

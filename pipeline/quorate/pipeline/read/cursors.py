@@ -26,7 +26,7 @@ from quorate.pipeline.stores.client import (
     stub_of,
 )
 from quorate.protocol.errors import Fenced, NotRegistered, QuorateError
-from quorate.protocol.identity import SourceName, parse_stores
+from quorate.protocol.identity import SourceName, parse_addresses
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION, SESSION_ID_MAX
 from quorate.protocol.wire import source_from_wire, source_to_wire
 from quorate.transport.failures import error_from_blocking_call, failure_from_wire
@@ -48,7 +48,7 @@ def acknowledge(stores: str, cursor: str, offsets: Mapping[str, int]) -> None:
     A job calls this when its query has ended, because Spark does not commit the last batch.
     stores: the addresses, as in the option. Raises InvalidArgument, Unreachable.
     """
-    known = Stores([store.address for store in parse_stores(stores)])
+    known = Stores(parse_addresses(stores))
     sources = known.sources().sources
     vector = from_json(offsets)
     moved = Cursor(known, cursor)
