@@ -63,7 +63,7 @@ bench: $(CORE) ## measure throughput and latency on this machine
 	$(BIN)/quorate bench $(BENCH)
 
 bench-pairs: $(CORE) ## the same in turns with that of an older commit: BASE=HEAD~1, PAIRS=5
-	$(BIN)/python -m bench.pairs --base $(or $(BASE),HEAD~1) $(if $(PAIRS),--pairs $(PAIRS)) $(if $(BENCH),--bench='$(BENCH)')
+	$(BIN)/python -m bench.pairs --base $(or $(BASE),HEAD~1) $(if $(PAIRS),--pairs $(PAIRS)) $(if $(BENCH),--bench='$(BENCH)') $(if $(BASE_BENCH),--base-bench='$(BASE_BENCH)')
 
 bench-recovery: $(CORE) ## measure registering, and repairing a store: MESSAGES=1000000, SIZE=1000, RUNS=1
 	$(BIN)/python -m bench.recovery $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(SIZE),--size $(SIZE)) $(if $(RUNS),--runs $(RUNS))

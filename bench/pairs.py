@@ -1,5 +1,7 @@
 """`make bench-pairs`: `quorate bench` of an older commit and of this tree, in turns.
 
+It also compares two settings of this tree: `--base HEAD`, with other options for that side.
+
 Machines differ, and one machine differs from hour to hour. So only runs side by side show whether
 something became slower. Both versions run in this environment, on the same dependencies.
 `quorate bench` decides what is measured.
@@ -84,14 +86,17 @@ def main() -> None:
     parser.add_argument("--base", required=True, help="the commit to compare with")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--bench", default="--messages 3000000", help="options of the bench")
+    parser.add_argument("--base-bench", help="options for the older commit, if they are others")
     arguments = parser.parse_args()
+    ours, theirs = arguments.bench, arguments.base_bench or arguments.bench
     pairs = []
     with tempfile.TemporaryDirectory(prefix="quorate-bench-pairs-") as name:
         base = extracted(arguments.base, Path(name))
+        options = {base: shlex.split(theirs), ROOT: shlex.split(ours)}
         for number in range(1, arguments.pairs + 1):
             # The second version finds a warm machine, so the versions take turns at being second.
             order = (base, ROOT) if number % 2 else (ROOT, base)
-            measured = {tree: run(tree, shlex.split(arguments.bench)) for tree in order}
+            measured = {tree: run(tree, options[tree]) for tree in order}
             pairs.append((measured[base], measured[ROOT]))
             rates = [each["stable_messages_per_second"] for each in pairs[-1]]
             say(f"pair {number}: made stable/s", f"{rates[1]:,.0f}", f"{rates[0]:,.0f} before")

@@ -22,6 +22,7 @@ from quorate.console.bench.report import figures, rows
 from quorate.console.bench.settings import BenchSettings
 from quorate.console.bench.source_process import TIMER_NS, BenchSender
 from quorate.protocol.errors import InvalidArgument
+from quorate.source.publish_store import FilePublishStore
 
 
 def settings(**changes: Any) -> BenchSettings:
@@ -33,6 +34,7 @@ def settings(**changes: Any) -> BenchSettings:
         "rate": None,
         "receivers": 1,
         "delivery": "live",
+        "publish_store": "memory",
         "kill_store": False,
         "pause_store": None,
     }
@@ -70,6 +72,14 @@ def test_settings_that_make_no_sense(changes: dict[str, Any], argument: str) -> 
 def test_messages_come_in_whole_blocks(messages: int, measured: int, warm_up: int) -> None:
     assert settings(messages=messages).measured == measured
     assert settings(messages=messages).warm_up == warm_up
+
+
+async def test_the_source_keeps_its_messages_where_it_was_told(tmp_path: Path) -> None:
+    assert source_process.publish_store(settings(), tmp_path) is None
+    for kept_in, is_synced in (("file", False), ("synced", True)):
+        made = source_process.publish_store(settings(publish_store=kept_in), tmp_path / kept_in)
+        assert isinstance(made, FilePublishStore)
+        assert (made.slow, made.place) == (is_synced, str(tmp_path / kept_in))
 
 
 def block(size: int, first: int = 0) -> list[bytes]:

@@ -56,6 +56,13 @@ async def test_a_rate_with_stable_delivery() -> None:
     assert figures["settings"]["latency_sampled_every"] == 1
 
 
+@pytest.mark.parametrize("kept_in", ["file", "synced"])
+async def test_a_publish_store_on_disk(kept_in: str) -> None:
+    figures = await result("--messages", "3000", "--publish-store", kept_in)
+    assert figures["stable_messages_per_second"] > 0
+    assert figures["settings"]["publish_store"] == kept_in
+
+
 @pytest.mark.long
 async def test_a_store_that_is_killed_and_one_that_is_paused() -> None:
     for fault in (("--kill-store",), ("--pause-store", "1")):

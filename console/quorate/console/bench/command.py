@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from quorate.console.bench.settings import BenchSettings, KeptIn
 from quorate.console.ui.exits import (
     OUTPUT_KEY,
     say,
@@ -37,6 +38,10 @@ def bench(
     delivery: Annotated[
         Delivery, typer.Option(help="Hand over a message at once, or when it is stable.")
     ] = DELIVERY_DEFAULT,
+    publish_store: Annotated[
+        KeptIn,
+        typer.Option(help="The place where the source keeps what is not stable yet."),
+    ] = KeptIn.MEMORY,
     kill_store: Annotated[
         bool, typer.Option("--kill-store", help="Kill one store with SIGKILL at half way.")
     ] = False,
@@ -56,7 +61,6 @@ def bench(
     context.meta[OUTPUT_KEY] = output
     from quorate.console.bench.driver import Bench, BenchFailed
     from quorate.console.bench.report import figures, rows
-    from quorate.console.bench.settings import BenchSettings
     from quorate.console.ui.running import run
 
     settings = BenchSettings(
@@ -67,6 +71,7 @@ def bench(
         rate=rate,
         receivers=receivers,
         delivery=delivery.value,
+        publish_store=publish_store.value,
         kill_store=kill_store,
         pause_store=pause_store,
     )

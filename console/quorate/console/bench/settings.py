@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from dataclasses import dataclass
 
@@ -11,6 +12,15 @@ from quorate.protocol.limits import MESSAGE_BYTES_USUAL
 
 TOPIC = "bench"
 _WARM_UP_MESSAGES_MAX = 100 * BLOCK
+
+
+class KeptIn(enum.StrEnum):
+    """The place where the source keeps what is not stable yet."""
+
+    MEMORY = "memory"
+    FILE = "file"
+    SYNCED = "synced"
+    """A file that is synced before a send returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +36,7 @@ class BenchSettings:
     """Messages a second; None is as many as possible."""
     receivers: int
     delivery: str
+    publish_store: str
     kill_store: bool
     pause_store: float | None
     """Seconds for which one store is paused, while all else runs at full rate."""

@@ -15,10 +15,11 @@ from typing import Any
 
 from quorate.console.bench import latency
 from quorate.console.bench.messages import BLOCK, LAST, pattern, stamped, unstamped_tail
-from quorate.console.bench.settings import TOPIC, BenchSettings
+from quorate.console.bench.settings import TOPIC, BenchSettings, KeptIn
 from quorate.console.demo.part import main, say, until_stdin_ends
 from quorate.source import Source
 from quorate.source.events import ReceiverAttached
+from quorate.source.publish_store import FilePublishStore, PublishStore
 
 CHUNK = 64
 """Sends that are timed together without a rate, because a clock costs as much as a send."""
@@ -126,7 +127,8 @@ async def run(orders: Mapping[str, Any]) -> None:
     """Wait for the receivers, warm up, measure, and stay until stdin ends."""
     settings = BenchSettings(**orders["settings"])
     ending = asyncio.create_task(_end_with_the_bench())
-    async with await Source.open(TOPIC, stores=orders["stores"]) as source:
+    kept_in = publish_store(settings, Path(orders["directory"]) / "publish")
+    async with await Source.open(TOPIC, stores=orders["stores"], publish_store=kept_in) as source:
         say("open")
         await _attached(source, settings.receivers)
         sender = BenchSender(source, settings)
@@ -144,6 +146,13 @@ async def run(orders: Mapping[str, Any]) -> None:
         latency.save(sender.stable_latencies, Path(orders["directory"]) / "stable.latencies")
         say("done")
         await ending
+
+
+def publish_store(settings: BenchSettings, path: Path) -> PublishStore | None:
+    """Return the publish store that the settings name; None: memory, the default."""
+    if settings.publish_store == KeptIn.MEMORY:
+        return None
+    return FilePublishStore(path, sync=settings.publish_store == KeptIn.SYNCED)
 
 
 def _milestones(settings: BenchSettings) -> Callable[[int], bool]:
