@@ -139,7 +139,8 @@ class Crash:
 async def crash(source: Source) -> None:
     """What a killed process leaves: connections that break, and nothing said."""
     engine = source._engine
-    tasks = [*engine._running.values(), engine._ticker, engine._loader]
+    engine.stop_ticking()
+    tasks = [*engine._running.values(), engine._loader]
     for task in tasks:
         if task is not None:
             task.cancel()

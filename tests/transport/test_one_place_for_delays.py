@@ -20,7 +20,6 @@ PACES = {
     "console/quorate/console/demo/run.py: _POLL_SECONDS",
     "console/quorate/console/demo/run.py: _REFRESH_SECONDS",
     "receiver/quorate/receiver/io/source_session.py: RECHECK_SECONDS",
-    "source/quorate/source/io/engine.py: _TICK_SECONDS",
     "store/quorate/store/rpc/append.py: RECEIVERS_SECONDS",
     "store/quorate/store/tasks/disk_space.py: LOOK_SECONDS",
     "store/quorate/store/tasks/readmission.py: FOUND_OUT_SECONDS",

@@ -281,6 +281,16 @@ def test_a_source_that_may_give_up_ends_after_so_long_with_too_few_stores() -> N
     assert core.error.silent == "b, c"
 
 
+def test_a_source_that_was_idle_gives_up_no_sooner() -> None:
+    core = registered(SourceOptions(delays=Delays(give_up_after=20.0)))
+    for store in "bc":
+        core.failed(store, DOWN, 1000.0)
+    core.tick(1000.1)
+    assert core.error is None
+    core.tick(1020.0)
+    assert isinstance(core.error, NoQuorum)
+
+
 def test_a_source_gives_up_for_nothing_if_stores_come_back_in_time() -> None:
     core = registered(SourceOptions(delays=Delays(give_up_after=20.0)))
     for store in "bc":

@@ -120,7 +120,8 @@ def blank(sources: list[store_v1.SourceStatus]) -> bool:
 async def die(source: Source) -> None:
     """End a source as a crash would: without a word."""
     engine = source._engine
-    tasks = [task for task in (*engine._running.values(), engine._ticker) if task is not None]
+    engine.stop_ticking()
+    tasks = list(engine._running.values())
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -37,6 +37,7 @@ from quorate.source.io.store_session import StoreSession
 from quorate.source.options import SourceOptions
 from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.frames import Framed, batch_of
+from quorate.source.protocol.tick_pace import TickPace, tick_pace
 from quorate.source.publish_store import PublishStore, Remembered
 from quorate.source.receipts import PendingReceipts, Receipt, durability_from_wire
 from quorate.transport.connections import Connections
@@ -106,7 +107,10 @@ class Engine:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._stores_version = 0
         self._aside: set[asyncio.Task[None]] = set()
-        self._ticker: asyncio.Task[None] | None = None
+        self._ticks = False
+        self._next_tick: asyncio.TimerHandle | None = None
+        """None: the source rests until the next input."""
+        self._stable_news_at = 0.0
         self._loader: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._epoch = 0
@@ -127,8 +131,8 @@ class Engine:
         now = self._loop.time()
         self.core.start(now, inf if timeout is None else now + timeout)
         self._sync_sessions()
-        self._ticker = self._loop.create_task(self._tick())
-        self._ticker.add_done_callback(_report)
+        self._ticks = True
+        self._tick_in(_TICK_SECONDS)
         try:
             async with asyncio.timeout(timeout):
                 while not self.core.complete and self.core.error is None:
@@ -286,7 +290,8 @@ class Engine:
             await asyncio.wait(open_streams, timeout=_GOODBYE_SECONDS)
         # Last, because no frame follows a goodbye, which says how far the stream is stable.
         await self.live_server.remove(self.live, self.core.goodbye_frame())
-        tasks = [*self._running.values(), *self._aside, self._ticker, self._loader]
+        self.stop_ticking()
+        tasks = [*self._running.values(), *self._aside, self._loader]
         running = [task for task in tasks if task is not None]
         for task in running:
             task.cancel()
@@ -323,6 +328,7 @@ class Engine:
             # Every store has something new to be asked; waiting would cost a round trip.
             self._phase = core.registration.phase
             self._wake_sessions()
+            self._tick_in(_TICK_SECONDS)
         if core.events:
             self._tell()
         if core.version != self._version:
@@ -377,6 +383,7 @@ class Engine:
             self.log.add(event)
         self._wake_sessions()
         self._changed()
+        self._tick_in(_TICK_SECONDS)
 
     def _registration_changed(self) -> None:
         if self.core.epoch != self._epoch:
@@ -421,6 +428,8 @@ class Engine:
         # answer takes a sync anyway.
         self.live.publish(frame)
         self._wake_sessions()
+        if self._next_tick is None:
+            self._tick_in(_STABLE_NEWS_SECONDS)
 
     def fail(self, error: QuorateError) -> None:
         """End the source for ever with this error."""
@@ -437,35 +446,60 @@ class Engine:
             self.after_input()
             self._wake_sessions()
 
-    async def _tick(self) -> None:
-        stable_news_at = self._loop.time()
-        while True:
-            await asyncio.sleep(_TICK_SECONDS)
-            now = self._loop.time()
-            if now >= stable_news_at:
-                stable_news_at = now + _STABLE_NEWS_SECONDS
-                self.core.streams.keepalives_due(self.core.stable_upto)
-                self.live.keepalives_due()
-                self._wake_sessions()
-            for store in self.core.streams.silent(now, self._unanswered_after):
-                session = self._sessions[store]
-                session.end_stream(
-                    Unreachable(
-                        session.store.address,
-                        f"it acknowledged nothing for {self._unanswered_after:g} s",
-                    )
+    def stop_ticking(self) -> None:
+        """Act on the time no longer."""
+        self._ticks = False
+        if self._next_tick is not None:
+            self._next_tick.cancel()
+            self._next_tick = None
+
+    def _tick_in(self, seconds: float) -> None:
+        """Act on the time after so many seconds, or before if that is planned already."""
+        at, planned = self._loop.time() + seconds, self._next_tick
+        if not self._ticks or (planned is not None and planned.when() <= at):
+            return
+        if planned is not None:
+            planned.cancel()
+        self._next_tick = self._loop.call_at(at, self._tick)
+
+    def _tick(self) -> None:
+        self._next_tick = None
+        try:
+            self._act_on_time(self._loop.time())
+        except Exception:
+            _log.critical("the clock of the source has failed", exc_info=True)
+            return
+        pace = tick_pace(self.core)
+        if pace is TickPace.QUICK:
+            self._tick_in(_TICK_SECONDS)
+        elif pace is TickPace.SLOW or not self.live.rests:
+            self._tick_in(max(_TICK_SECONDS, _STABLE_NEWS_SECONDS))
+
+    def _act_on_time(self, now: float) -> None:
+        if now >= self._stable_news_at:
+            self._stable_news_at = now + _STABLE_NEWS_SECONDS
+            self.core.streams.keepalives_due(self.core.stable_upto)
+            self.live.keepalives_due()
+            self._wake_sessions()
+        for store in self.core.streams.silent(now, self._unanswered_after):
+            session = self._sessions[store]
+            session.end_stream(
+                Unreachable(
+                    session.store.address,
+                    f"it acknowledged nothing for {self._unanswered_after:g} s",
                 )
-            self.core.tick(now)
-            if self.core.streams.stable_news(self.core.stable_upto):
-                self._wake_sessions()
-            for store in self.core.looks_due(now):
-                look = self._loop.create_task(self._look(store))
-                look.add_done_callback(_report)
-                self._aside.add(look)
-                look.add_done_callback(self._aside.discard)
-            self.after_input()
-            # Senders that wait for the end of a registration get no other signal.
-            self.packer.progressed()
+            )
+        self.core.tick(now)
+        if self.core.streams.stable_news(self.core.stable_upto):
+            self._wake_sessions()
+        for store in self.core.looks_due(now):
+            look = self._loop.create_task(self._look(store))
+            look.add_done_callback(_report)
+            self._aside.add(look)
+            look.add_done_callback(self._aside.discard)
+        self.after_input()
+        # Senders that wait for the end of a registration get no other signal.
+        self.packer.progressed()
 
     async def _look(self, store: str) -> None:
         """Ask a store what it holds."""

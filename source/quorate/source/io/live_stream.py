@@ -167,6 +167,12 @@ class LiveStream:
                 receiver.keepalive_due = True
                 receiver.news.set()
 
+    @property
+    def rests(self) -> bool:
+        """Whether every receiver was told how far the stream is stable."""
+        stable_upto = self._core.stable_upto
+        return all(receiver.told_stable_upto >= stable_upto for receiver in self._receivers)
+
     async def end(self, goodbye: bytes | None = None) -> None:
         """End the stream of every receiver, after its queued frames have gone out, if that is
         quick.

@@ -132,7 +132,7 @@ class SourceCore:
         told = StabilityEvents(options.stability_events)
         self._tells_stable = told is not StabilityEvents.NONE
         self._tells_stored = told is StabilityEvents.STORE
-        self._changing = Changing(policy, options.backup_after)
+        self.changing = Changing(policy, options.backup_after)
         self.instance = instance
         """The ID of this object among all with its identity."""
         self._options = options
@@ -261,7 +261,7 @@ class SourceCore:
         for store in gone:
             self.streams.remove(store)
             self.tracker.void(store)
-            self._changing.left(store)
+            self.changing.left(store)
             self.pacing.left(store)
             self._notices.left(store)
         for store in self.stores:
@@ -317,7 +317,7 @@ class SourceCore:
     def _void(self, store: str) -> None:
         """Void the acknowledgements of the store's former incarnation."""
         self.streams.cursors[store].close()
-        self._changing.left(store)
+        self.changing.left(store)
         self.tracker.void(store)
         if self._decision is not None:
             self._decision = self._decision.without(store)
@@ -359,7 +359,7 @@ class SourceCore:
         if not cursor.open:
             self.events += self._notices.refused(store, error)
         cursor.close()
-        self._changing.left(store)
+        self.changing.left(store)
         self.tracker.leave(store)
         self.registration.failed(store, error, now)
         if self.registration.error is error:
@@ -429,7 +429,7 @@ class SourceCore:
         stable_upto = max(decision.stable_upto, self.tracker.stable_upto)
         self.tracker = StabilityTracker(membership.to_policies, stable_upto)
         self._notices.known_stable(stable_upto)
-        self._changing.decided(membership, self.registration.policy)
+        self.changing.decided(membership, self.registration.policy)
 
     def _after_begin(self, now: float) -> None:
         if self.registration.final:
@@ -479,43 +479,43 @@ class SourceCore:
         able = self.error is None and all(policy.stable(taking, taking) for policy in policies)
         able = able and self.pacing.knows_enough(policies)
         if able:
-            self._changing.complete()
+            self.changing.complete()
         if able and not self.complete and not self._others_open_soon(now):
             self._set_complete(True)
             first = self.window.next_sequence
             policy = self.registration.policy
             self.events += self._notices.complete(first, self.epoch, self.streams, policy)
-        elif self.complete and not able and not self._changing.is_waited_for(now):
-            self._lose_quorum(taking)
+        elif self.complete and not able and not self.changing.is_waited_for(now):
+            self._lose_quorum(taking, now)
 
     def _check_stores(self, now: float) -> None:
         """Go on with a change of the stores, or begin one."""
         registration = self.registration
         if registration.phase is not Phase.STREAMING or self._packed or self.closing:
             return
-        if self._changing.brings_up:
+        if self.changing.brings_up:
             assert self._decision is not None
-            if self._changing.is_brought_up(self.stable_upto, self._decision.kept_upto):
+            if self.changing.is_brought_up(self.stable_upto, self._decision.kept_upto):
                 self._register_anew(self.epoch + 1, now, advance=True)
         elif self.complete:
-            wanted = self._changing.wanted(registration.policy, self.streams, now)
+            wanted = self.changing.wanted(registration.policy, self.streams, now)
             if wanted is not None:
                 registration.retarget(wanted)
                 self._register_anew(self.epoch + 1, now, change=True)
 
     def looks_due(self, now: float) -> list[str]:
         """Return the stores to ask again for the promise of this epoch, to hear what they hold."""
-        return self._changing.due(now) if self.registration.phase is Phase.STREAMING else []
+        return self.changing.due(now) if self.registration.phase is Phase.STREAMING else []
 
     def looked(self, store: str, epoch: int, grant: Grant | None, now: float) -> None:
         """Note what a store that was due holds; None: it did not answer."""
-        if not self._changing.brings_up or epoch != self.epoch:
+        if not self.changing.brings_up or epoch != self.epoch:
             return
         held, retained_from, vouches = None, 0, False
         if grant is not None and self.registration.is_of_the_same(store, grant):
             held = self.registration.lineage.belonging(grant.promise.held)
             retained_from, vouches = grant.promise.retained_from, not grant.promise.limbo
-        self._changing.answered(store, held, now, retained_from, vouches=vouches)
+        self.changing.answered(store, held, now, retained_from, vouches=vouches)
         self._check_stores(now)
 
     def _others_open_soon(self, now: float) -> bool:
@@ -537,8 +537,9 @@ class SourceCore:
         self.window.is_open = self.refusal() is None
         self.window.refresh()
 
-    def _lose_quorum(self, taking: Set[str]) -> None:
+    def _lose_quorum(self, taking: Set[str], now: float) -> None:
         """Stop accepting messages: only these stores still take the stream."""
+        self._was_complete_at = now
         self._set_complete(False)
         self.events += self._notices.quorum_lost(taking, self.registration.policy)
 
@@ -553,9 +554,9 @@ class SourceCore:
         if self.registration.phase is Phase.STREAMING:
             self._unstable = [batch_of(item.frame) for item in self.retention.unsettled()]
             self._compared_upto = self.stable_upto if self._unstable else None
-        self._changing.registers(now, to_change=change or advance)
+        self.changing.registers(now, to_change=change or advance)
         if self.complete and not (change or advance):
-            self._lose_quorum(frozenset())
+            self._lose_quorum(frozenset(), now)
         self.streams.close_all()
         self.registration.start(now, epoch, advance)
         self._sync_stores()
@@ -602,7 +603,7 @@ class SourceCore:
         takes_data = self.streams.opened(store, next_sequence, durability, self.retention)
         limit = Limit(self._options.message_bytes_max)
         self.window.limit_to(self.streams.limit(store, message_bytes_max, limit))
-        self._changing.joined(store, now, takes_data)
+        self.changing.joined(store, now, takes_data)
         if takes_data:
             self.tracker.rejoin(store, min(next_sequence - 1, self.packed_upto))
         else:
@@ -746,7 +747,7 @@ class SourceCore:
     # -- time -------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Act on the time. Call it about once a second, and while a registration waits."""
+        """Act on the time. Call it about once a second, unless `tick_pace` says otherwise."""
         self.registration.time_passes(now)
         self._progress(now)
         self._overtake(now)
@@ -756,8 +757,8 @@ class SourceCore:
         self.events += self._notices.waiting(*self.registration.waiting_for(now))
         self.events += self._notices.kept_out(self.registration.waiting_for_identity(now))
         changes = self.complete and self.registration.phase is not Phase.STREAMING
-        if changes and not self._changing.is_waited_for(now):
-            self._lose_quorum(frozenset())
+        if changes and not self.changing.is_waited_for(now):
+            self._lose_quorum(frozenset(), now)
         self.events += self._notices.overdue(self.retention, self.stable_upto, now)
         self.events += self._notices.reclaimed(self.retention)
         self._give_up(now)
@@ -765,9 +766,9 @@ class SourceCore:
     def _give_up(self, now: float) -> None:
         """End the source if it had too few stores for as long as its options allow."""
         patience = self._options.delays.give_up_after
-        if self.complete:
-            self._was_complete_at = now
-        elif patience is not None and now >= self._was_complete_at + patience:
+        if patience is None or self.complete:
+            return
+        if now >= self._was_complete_at + patience:
             self.fail(self.unfinished())
 
     def _overtake(self, now: float) -> None:

@@ -65,6 +65,15 @@ class StoreCursor:
         self.open = self.idle = False
         self.waiting_since = None
 
+    def rests(self, stable_upto: int) -> bool:
+        """Return whether the store has acknowledged everything, and knows how far it is stable."""
+        return (
+            self.open
+            and not self.catching_up
+            and self.waiting_since is None
+            and self.told_stable_upto >= stable_upto
+        )
+
 
 class Streams:
     """The cursors of all stores."""
@@ -112,6 +121,10 @@ class Streams:
             for store, cursor in self.cursors.items()
             if cursor.idle and cursor.waiting_since is None
         }
+
+    def rest(self, stable_upto: int) -> bool:
+        """Return whether no store's stream is closed, or has anything under way."""
+        return all(cursor.rests(stable_upto) for cursor in self.cursors.values())
 
     def close_all(self) -> None:
         for cursor in self.cursors.values():
