@@ -248,6 +248,8 @@ class NotStableCause(enum.Enum):
     """The messages passed the stability lifetime. The source still tries to make them stable."""
     REFUSED = "refused"
     """A store has other content under these sequence numbers."""
+    ENDED = "ended"
+    """The source has ended with an error. These messages may be stable, but it will not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +260,7 @@ class NotStable:
     last: int
     cause: NotStableCause
     store: str = ""
-    """The store that refused the messages; empty with NotStableCause.TIMEOUT."""
+    """The store that refused the messages; empty with the other causes."""
 
 
 @dataclass(frozen=True, slots=True)

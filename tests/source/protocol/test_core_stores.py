@@ -9,6 +9,7 @@ from tests.source.core_support import (
     DOWN,
     FSYNC,
     NAME,
+    batch,
     begin,
     earlier,
     kept,
@@ -254,7 +255,10 @@ def test_messages_that_a_store_has_otherwise_are_not_stable() -> None:
     assert unresponsive.reason is conflict, "which is said once"
     core.failed("b", ContentConflict("orders", 0, 0, "b"), 3.0)
     cause = events.NotStableCause.REFUSED
-    assert the(core, events.NotStable) == [events.NotStable(0, 0, cause, "b")]
+    assert the(core, events.NotStable) == [
+        events.NotStable(0, 0, cause, "b"),
+        events.NotStable(0, 0, events.NotStableCause.ENDED),
+    ]
 
 
 def test_for_whom_a_registration_waits_is_told_once_and_again_when_it_waits_for_enough() -> None:
@@ -279,6 +283,36 @@ def test_a_source_that_may_give_up_ends_after_so_long_with_too_few_stores() -> N
     core.tick(120.0)
     assert isinstance(core.error, NoQuorum)
     assert core.error.silent == "b, c"
+
+
+def test_the_messages_that_were_not_known_to_be_stable_are_told_at_the_end() -> None:
+    core = registered()
+    send(core, b"0", b"1")
+    for store in "ab":
+        core.acknowledged(store, 0, 1.0)
+    core.window.payloads.append(b"2")
+    core.window.next_sequence += 1
+    core.fail(DOWN)
+    core.fail(DOWN)
+    assert core.events[-2:] == [
+        events.NotStable(1, 2, events.NotStableCause.ENDED),
+        events.SourceFailed(DOWN),
+    ]
+
+
+def test_what_a_publish_store_remembers_is_told_if_the_registration_fails() -> None:
+    core = new(stable_upto=4, unstable=[batch(5, b"5", b"6")])
+    core.fail(DOWN)
+    assert the(core, events.NotStable) == [events.NotStable(5, 6, events.NotStableCause.ENDED)]
+
+
+def test_no_message_is_told_if_all_were_stable() -> None:
+    core = registered()
+    send(core, b"0")
+    for store in "ab":
+        core.acknowledged(store, 0, 1.0)
+    core.fail(DOWN)
+    assert the(core, events.NotStable) == []
 
 
 def test_a_source_that_was_idle_gives_up_no_sooner() -> None:

@@ -575,6 +575,8 @@ def _log_event(name: SourceName, event: events.Event) -> None:
                 ", ".join(active) or "none",
                 ", ".join(groups) or "none",
             )
+        case events.NotStable(first, last, events.NotStableCause.ENDED, _):
+            _log.info("[%d, %d] of %s was not known to be stable at its end", first, last, name)
         case events.NotStable(first, last, cause, store):
             why_not = f"refused by {store}" if store else "not stable after its lifetime"
             _log.warning("[%d, %d] of %s is %s (%s)", first, last, name, why_not, cause.value)

@@ -70,7 +70,7 @@ from quorate.source.protocol.source_information import describe, lifetimes_of
 from quorate.source.protocol.state_only import who_takes
 from quorate.source.protocol.store_addresses import Roster
 from quorate.source.protocol.store_cursors import Streams
-from quorate.source.protocol.unstable import UnstableMessage, all_unstable
+from quorate.source.protocol.unstable import UnstableMessage, accepted_upto, all_unstable
 from quorate.v1.messages_pb2 import SourceInformation
 
 
@@ -566,7 +566,8 @@ class SourceCore:
         if self.error is None:
             self.error = error
             self._set_complete(False)
-            self.events.append(events.SourceFailed(error))
+            upto = accepted_upto(self._unstable, self.window)
+            self.events += self._notices.failed(error, self.stable_upto, upto)
 
     # -- streams to the stores --------------------------------------------------------------
 

@@ -245,6 +245,15 @@ class Notices:
         cause = events.NotStableCause.REFUSED
         return [events.NotStable(error.first, error.last, cause, store)]
 
+    @staticmethod
+    def failed(error: QuorateError, stable_upto: int, accepted_upto: int) -> News:
+        """Report the end of the source, after the messages that it does not know to be stable."""
+        news: News = []
+        if accepted_upto > stable_upto:
+            cause = events.NotStableCause.ENDED
+            news.append(events.NotStable(stable_upto + 1, accepted_upto, cause))
+        return [*news, events.SourceFailed(error)]
+
     def retained_from(self, first: int) -> None:
         """Note where the retention begins. Earlier messages were reported, or were never kept."""
         self._reclaimed_upto = max(first - 1, self._reclaimed_upto or NOTHING)

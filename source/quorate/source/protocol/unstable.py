@@ -45,6 +45,15 @@ def all_unstable(
         return found + _numbered(window.gathered_from, window.payloads, window.attributes)
 
 
+def accepted_upto(batches: Sequence[Batch], window: Window) -> int:
+    """Return the highest number of a message that was accepted; -1: none.
+
+    batches: those that a registration is to send again, which the window may not count.
+    """
+    newest = window.next_sequence - 1
+    return max(newest, header_of(batches[-1]).last) if batches else newest
+
+
 def in_batches(batches: Iterable[Batch], above: int) -> list[UnstableMessage]:
     """Return the messages of these batches above a number, in order."""
     found: list[UnstableMessage] = []
