@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,8 +11,8 @@ from tests.receiver.real_peers import Stores, take
 from tests.sockets import connections_to
 
 from quorate.receiver import Receiver
-from quorate.source import Source
-from quorate.transport.connections import Connections
+from quorate.source import Source, WaitingForStores
+from quorate.transport.connections import TURNS, Connections
 
 
 @pytest.fixture
@@ -56,4 +57,28 @@ async def test_two_sources_and_two_receivers_have_one_connection_to_each_store(
     # The client goes on with its connections after its sources and receivers have closed.
     async with await source(0x10) as one:
         await one.publish(b"1")
+    await connections.close()
+
+
+async def test_sources_that_open_take_turns_at_a_store(stores: Stores) -> None:
+    connections = Connections()
+    others = [connections.connect(node.address) for node in stores.nodes.values()]
+    for other in others:
+        for _ in range(TURNS):
+            await other.turn.acquire()
+    waits: asyncio.Queue[object] = asyncio.Queue()
+    opening = asyncio.create_task(
+        Source.open(
+            "orders",
+            stores=stores.addresses,
+            connections=connections,
+            on_event=waits.put_nowait,
+            timeout=100,
+        )
+    )
+    assert isinstance(await waits.get(), WaitingForStores), "it is not its turn"
+    for other in others:
+        other.turn.release()
+    async with await opening as source:
+        await source.publish(b"0")
     await connections.close()

@@ -19,6 +19,9 @@ from quorate.v1.peer_pb2_grpc import PeerStub
 from quorate.v1.source_pb2_grpc import SourceStub
 from quorate.v1.store_pb2_grpc import StoreStub
 
+TURNS = 32
+"""The number of users of one connection that may open something at the peer at the same time."""
+
 Told = Callable[[Unreachable | None], None]
 """Gets the error of a peer that has become silent, and None once it is heard again."""
 
@@ -56,6 +59,15 @@ class Connection:
     def source(self) -> Any:
         """The stub for the next call to a source."""
         return self._shared.source
+
+    @property
+    def turn(self) -> asyncio.Semaphore:
+        """Held by each user while it opens something at the peer.
+
+        A thousand users that begin at once would wait for each other until their time is over, and
+        begin again. In turns, each is answered soon.
+        """
+        return self._shared.turns
 
     def heard(self) -> None:
         """Note that the peer said something, whatever it was: that is as good as a heartbeat."""
@@ -112,6 +124,7 @@ class _Shared:
         self.address = address
         self.users: dict[Connection, Told | None] = {}
         self.channel = open_channel(address)
+        self.turns = asyncio.Semaphore(TURNS)
         self.store: Any = StoreStub(self.channel)
         self.source: Any = SourceStub(self.channel)
         self.beating = Beating(address, PeerStub(self.channel), heartbeat, self._tell)

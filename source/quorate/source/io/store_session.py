@@ -164,10 +164,12 @@ class StoreSession:
     async def _take(self, step: object) -> None:
         match step:
             case AskPromise(epoch):
-                grant = await in_steps(epoch, self.ask)
+                async with self.connection.turn:
+                    grant = await in_steps(epoch, self.ask)
                 self._core.promised(self.store.name, epoch, grant, self._now())
             case AskBegin():
-                await self._begin(step)
+                async with self.connection.turn:
+                    await self._begin(step)
                 self._core.begun(self.store.name, step.epoch, self._now(), step.membership)
             case OpenStream(epoch):
                 await self._stream(epoch)
@@ -246,7 +248,8 @@ class StoreSession:
         ending = self._ending = asyncio.get_running_loop().create_future()
         call: AppendCall = frames_to(self.connection.channel, _APPEND, v1.AppendResponse.FromString)
         try:
-            await self._open(call, epoch)
+            async with self.connection.turn:
+                await self._open(call, epoch)
             reader = asyncio.ensure_future(self._read(call))
             writer = asyncio.ensure_future(self._write(call))
             try:
