@@ -15,12 +15,17 @@ from quorate.protocol.errors import Unreachable
 from quorate.protocol.heartbeat import Heartbeat
 from quorate.transport.channels import open_channel
 from quorate.transport.heartbeat import Beating
+from quorate.transport.turns import Turn
 from quorate.v1.peer_pb2_grpc import PeerStub
 from quorate.v1.source_pb2_grpc import SourceStub
 from quorate.v1.store_pb2_grpc import StoreStub
 
-TURNS = 32
-"""The number of users of one connection that may open something at the peer at the same time."""
+OPENINGS_MAX = 32
+"""The users of one connection that may open something at the peer at the same time."""
+
+FETCHES_MAX = 16
+"""The fetches that one client has under way at one peer. More at once would only wait there, and
+their peer would seem to be silent."""
 
 Told = Callable[[Unreachable | None], None]
 """Gets the error of a peer that has become silent, and None once it is heard again."""
@@ -73,6 +78,15 @@ class Connection:
         """Note that the peer said something, whatever it was: that is as good as a heartbeat."""
         self._shared.beating.heard()
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether the peer answers heartbeats just now."""
+        return self._shared.beating.is_heard
+
+    def fetch_turn(self) -> Turn:
+        """Return a turn to fetch from the peer, which is not taken yet."""
+        return Turn(self._shared.fetches)
+
     def release(self) -> None:
         """Give the connection back. This user makes no further calls; its calls have ended."""
         if not self._is_released:
@@ -123,8 +137,9 @@ class _Shared:
         """Begin without users. unused: is called when the last user has left."""
         self.address = address
         self.users: dict[Connection, Told | None] = {}
+        self.fetches = asyncio.Semaphore(FETCHES_MAX)
         self.channel = open_channel(address)
-        self.turns = asyncio.Semaphore(TURNS)
+        self.turns = asyncio.Semaphore(OPENINGS_MAX)
         self.store: Any = StoreStub(self.channel)
         self.source: Any = SourceStub(self.channel)
         self.beating = Beating(address, PeerStub(self.channel), heartbeat, self._tell)

@@ -52,6 +52,11 @@ class Beating:
         self._hearing = Hearing(heartbeat, self._loop.time())
         self._is_answered = False
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether the last heartbeat was answered, and the next one is not overdue."""
+        return self._is_answered and not self._hearing.is_silent
+
     async def run(self) -> None:
         """Send heartbeats until cancelled. A call that breaks off is made again.
 
@@ -69,6 +74,7 @@ class Beating:
                 if not error.retryable:
                     delays = with_longest(RECONNECT, HOPELESS_SECONDS)
             failures = 1 if self._is_answered else failures + 1
+            self._is_answered = False
             await asyncio.sleep(delay(delays, failures))
 
     def heard(self) -> None:

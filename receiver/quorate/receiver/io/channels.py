@@ -5,12 +5,16 @@ What the calls say is not known here.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from quorate.protocol.errors import Unreachable
+from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.transport.connections import Connection, Connections
+from quorate.transport.turns import Turn
+
+log = logging.getLogger("quorate.receiver")
 
 CALL_SECONDS = 3.0
 """The time, in seconds, that a call with one answer may take."""
@@ -34,6 +38,8 @@ class Peers:
         self._connections = connections or Connections()
         self._are_own = connections is None
         self._by_address: dict[str, Connection] = {}
+        self._failing: set[str] = set()
+        """The peers whose failure was logged, and that have answered nothing since."""
 
     def store(self, address: str) -> Any:
         """Return the stub of the store at this address."""
@@ -46,6 +52,29 @@ class Peers:
     def heard(self, address: str) -> None:
         """Note that the peer at this address said something."""
         self._at(address).heard()
+
+    def fetch_turn(self, address: str) -> Turn:
+        """Return a turn to fetch from the peer at this address, which is not taken yet."""
+        return self._at(address).fetch_turn()
+
+    def answered(self, address: str) -> None:
+        """Note that the peer at this address has answered a call."""
+        self._failing.discard(address)
+
+    def failed(self, address: str, what: str, error: QuorateError, *, again: bool) -> None:
+        """Log that a call to this address failed; at level DEBUG if that is no news.
+
+        A peer that does not answer is news once, and not while its heartbeats are heard: then it
+        is only slow.
+
+        again: the same call failed before. Then a refusal is no news.
+        """
+        is_news = not again
+        if isinstance(error, Unreachable):
+            is_news = address not in self._failing and not self._at(address).is_heard
+            if is_news:
+                self._failing.add(address)
+        log.log(logging.INFO if is_news else logging.DEBUG, "%s: %s", what, error)
 
     async def close(self) -> None:
         """Give all connections back. Close them if they are the receiver's own."""

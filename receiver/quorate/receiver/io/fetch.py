@@ -23,6 +23,7 @@ from quorate.receiver.protocol.fetch_plan import (
     Request,
 )
 from quorate.transport.fetch import FetchCall, begin_fetch
+from quorate.transport.turns import Turn
 from quorate.v1 import messages_pb2 as v1
 
 log = logging.getLogger("quorate.receiver")
@@ -37,20 +38,27 @@ _ANSWERS = {
 
 async def fetch_from(session: Session, peer: str) -> None:
     """Send this peer the plan's requests, one after the other, until cancelled."""
-    plan = session.plan
-    loop = asyncio.get_running_loop()
     while True:
-        request = await session.next_request(peer)
-        try:
-            await _fetch(session, request)
-        except QuorateError as error:
-            log.info("%s: fetching from %s: %s", session.source, peer, error)
-            plan.failed(request, loop.time())
-        except BaseException:
-            plan.given_back(request)
-            raise
+        with session.peers.fetch_turn(session.address_of(peer)) as turn:
+            await _fetch_next(session, await session.next_request(peer, turn), turn)
         session.settle()
         session.wake()
+
+
+async def _fetch_next(session: Session, request: Request, turn: Turn) -> None:
+    plan, peers, peer = session.plan, session.peers, request.peer
+    address = session.address_of(peer)
+    try:
+        await _fetch(session, request, address, turn)
+    except QuorateError as error:
+        again = plan.is_failing(peer)
+        peers.failed(address, f"{session.source}: fetching from {peer}", error, again=again)
+        plan.failed(request, asyncio.get_running_loop().time())
+    except BaseException:
+        plan.given_back(request)
+        raise
+    else:
+        peers.answered(address)
 
 
 async def hear_stable(session: Session) -> None:
@@ -87,12 +95,11 @@ def _call(
     return begin_fetch(stub, address, session.source, wanted, silence, reading), reading
 
 
-async def _fetch(session: Session, request: Request) -> None:
-    address = session.address_of(request.peer)
+async def _fetch(session: Session, request: Request, address: str, turn: Turn) -> None:
     call, reading = _call(session, request, address)
     loop = asyncio.get_running_loop()
     try:
-        while await session.room_for(request, reading.assembling):
+        while await session.room_for(request, reading.assembling, turn):
             came = await call.answers()
             session.peers.heard(address)
             for answer in came:

@@ -50,6 +50,7 @@ from quorate.receiver.protocol.stream import (
 from quorate.receiver.protocol.subscription import Subscription
 from quorate.receiver.start import Start, StartKind
 from quorate.transport.event_log import EventLog
+from quorate.transport.turns import Turn
 
 log = logging.getLogger("quorate.receiver")
 
@@ -310,38 +311,54 @@ class Session:
         for woken in self._wakes.values():
             woken.set()
 
-    async def next_request(self, peer: str) -> Request:
-        """Wait until there is something to ask this peer for, and return the request."""
+    async def next_request(self, peer: str, turn: Turn) -> Request:
+        """Wait until there is something to ask this peer for, and for the turn to ask it.
+
+        A request that waits for its turn is not under way: another peer may be asked.
+        """
         woken = self._wakes[peer]
         loop = asyncio.get_running_loop()
         while True:
-            await self.inbox.space()
+            await self._space(turn)
             now = loop.time()
             request = self.plan.request(peer, now)
-            if request is not None:
+            if request is None:
+                turn.give_back()
+                wake_at = self.plan.wake_at(peer, now)
+                await pause(woken, None if wake_at is None else wake_at - now)
+            elif turn.is_near:
+                await turn.take()  # which does not wait
                 return request
-            wake_at = self.plan.wake_at(peer, now)
-            await pause(woken, None if wake_at is None else wake_at - now)
+            else:
+                self.plan.given_back(request)
+                await turn.take()
 
-    async def room_for(self, request: Request, assembling: int) -> bool:
+    async def room_for(self, request: Request, assembling: int, turn: Turn) -> bool:
         """Wait until there is room for what the request brings. Return False if it should be
         dropped.
 
-        assembling: the bytes of the large batch that it is bringing; 0: none.
+        - assembling: the bytes of the large batch that it is bringing; 0: none.
+        - turn: that of the request. Another request has it while this one waits.
         """
         size = max(assembling, FRAME_BYTES_MAX)
         while True:
-            await self.inbox.space()
+            await self._space(turn)
             if (
                 not self.plan.needs_room(request)
                 or self.room.waiting_bytes + size <= self.room.fetched_bytes_max
             ):
                 return True
+            turn.give_back()
             if not self.plan.front_under_way():
                 # Not at once: a peer that lacks the front would be asked the same again.
                 await asyncio.sleep(RECHECK_SECONDS)
                 return False
             await pause(self._wakes[request.peer], RECHECK_SECONDS)
+
+    async def _space(self, turn: Turn) -> None:
+        if self.inbox.full:
+            turn.give_back()
+        await self.inbox.space()
 
     def address_of(self, peer: str) -> str:
         """Return the address of a store, or of the source."""

@@ -355,6 +355,11 @@ class FetchPlan:
         """Take back a request that was abandoned through no fault of the peer."""
         self._finish(request)
 
+    def is_failing(self, name: str) -> bool:
+        """Return whether the last request to this peer failed."""
+        peer = self._peer(name)
+        return peer is None or peer.failures > 0
+
     def gap(self, now: float) -> ProvenGap | None:
         """Return the front of what is missing, if it is proven lost; None: it is not.
 
@@ -459,10 +464,6 @@ class FetchPlan:
         if self._under_way.get(request.peer) is request:
             del self._under_way[request.peer]
 
-    def _failing(self, name: str) -> bool:
-        peer = self._peer(name)
-        return peer is None or peer.failures > 0
-
     def _does_not_reach(self, name: str, upto: int, until: float) -> None:
         peer = self._peer(name)
         if peer is not None:
@@ -509,6 +510,6 @@ class FetchPlan:
         taken = RangeSet(
             Range(request.next, request.last)
             for name, request in self._under_way.items()
-            if request.next <= request.last and not self._failing(name)
+            if request.next <= request.last and not self.is_failing(name)
         )
         return taken.holes(hole.first, hole.last)
