@@ -226,7 +226,7 @@ class RegisterReceiverRequest(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[_messages_pb2.Lifetimes, _Mapping]] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., not_waited_for: bool = ..., ended_epoch: _Optional[int] = ..., spent_epoch: _Optional[int] = ..., asks_only: bool = ...) -> None: ...
 
 class RegisterReceiverResponse(_message.Message):
-    __slots__ = ("reg_id", "source_reg_id", "incarnation", "limbo", "acknowledged_upto", "low", "high", "stable_upto", "known", "lineage", "retained_from", "durability", "ended_epoch", "spent_epoch", "known_stores", "epoch")
+    __slots__ = ("reg_id", "source_reg_id", "incarnation", "limbo", "acknowledged_upto", "low", "high", "stable_upto", "known", "lineage", "retained_from", "durability", "ended_epoch", "spent_epoch", "known_stores", "epoch", "lifetimes")
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     SOURCE_REG_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -243,6 +243,7 @@ class RegisterReceiverResponse(_message.Message):
     SPENT_EPOCH_FIELD_NUMBER: _ClassVar[int]
     KNOWN_STORES_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LIFETIMES_FIELD_NUMBER: _ClassVar[int]
     reg_id: int
     source_reg_id: int
     incarnation: bytes
@@ -259,7 +260,8 @@ class RegisterReceiverResponse(_message.Message):
     spent_epoch: int
     known_stores: _containers.RepeatedCompositeFieldContainer[StoreReplaced]
     epoch: int
-    def __init__(self, reg_id: _Optional[int] = ..., source_reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., acknowledged_upto: _Optional[int] = ..., low: _Optional[int] = ..., high: _Optional[int] = ..., stable_upto: _Optional[int] = ..., known: bool = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., retained_from: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_epoch: _Optional[int] = ..., spent_epoch: _Optional[int] = ..., known_stores: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., epoch: _Optional[int] = ...) -> None: ...
+    lifetimes: _messages_pb2.Lifetimes
+    def __init__(self, reg_id: _Optional[int] = ..., source_reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., acknowledged_upto: _Optional[int] = ..., low: _Optional[int] = ..., high: _Optional[int] = ..., stable_upto: _Optional[int] = ..., known: bool = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., retained_from: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_epoch: _Optional[int] = ..., spent_epoch: _Optional[int] = ..., known_stores: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., epoch: _Optional[int] = ..., lifetimes: _Optional[_Union[_messages_pb2.Lifetimes, _Mapping]] = ...) -> None: ...
 
 class Acknowledgement(_message.Message):
     __slots__ = ("source", "epoch", "upto", "source_epoch", "instance")

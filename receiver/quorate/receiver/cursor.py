@@ -43,6 +43,7 @@ class Cursor:
         batch._taken = batch.last
         self._at_once = len(batch)
         self.batch = batch
+        batch.progress.taken()
 
     def enter_messages(self, batch: DeliveredBatch) -> None:
         """Go on to this batch, message by message."""
@@ -53,6 +54,7 @@ class Cursor:
         self.messages = batch._messages_of(self._payloads)
         self._at_once = 1
         self.batch = batch
+        batch.progress.taken()
 
     def take(self) -> Message | None:
         """Take the next message of the batch under way; None: there is none."""
@@ -67,6 +69,13 @@ class Cursor:
         if batch is None or batch._taken >= batch.last or self.ended:
             return None
         return batch._part(batch._taken + 1, batch.last)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether messages may be consumed that nothing but `count` notices."""
+        batch = self.batch
+        automatic = self._mode is AcknowledgeMode.AUTOMATIC
+        return automatic and not self.ended and batch is not None and batch.taken < batch.last
 
     def count(self, *, last_is_done: bool = False) -> None:
         """Count what was taken as consumed, in mode "automatic".

@@ -62,7 +62,7 @@ from quorate.receiver.protocol.directory import (
     SourceRecord,
 )
 from quorate.receiver.protocol.stream import Room
-from quorate.receiver.protocol.subscription import Subscription
+from quorate.receiver.protocol.subscription import Seen, Subscription
 from quorate.receiver.start import Start
 from quorate.transport import forks
 from quorate.transport.connections import Connections
@@ -203,7 +203,6 @@ class Receiver:
         self._room = Room(options.buffer_bytes // 4, options.buffer_bytes // 2)
         self._sessions: dict[SourceName, Session] = {}
         self._request = request
-        self._watchers = [self._watcher(store.address) for store in stores]
         self._found: dict[str, tuple[Watcher, asyncio.Task[None]]] = {}
         """The watchers of stores that the application did not name, but that belong to a source."""
         self._acknowledger = Acknowledger(
@@ -211,9 +210,11 @@ class Receiver:
             self._session_id,
             options.acknowledge_interval,
             self._sessions,
-            self._cursor.count,
+            self._cursor,
             min(options.activity_timeout or inf, options.state_lifetime or inf),
+            options.delays,
         )
+        self._watchers = [self._watcher(store.address) for store in stores]
         self._unpaused = 0
         self._tasks: asyncio.TaskGroup
         self._runner: asyncio.Task[None] | None = None
@@ -563,11 +564,20 @@ class Receiver:
             elif each.epoch > 0 and each.stores:
                 self._tasks.create_task(self._follow(self._new_session(each)))
 
+    def _seen(self, store: str, source: SourceName, seen: Seen) -> None:
+        """Take the end of a source's stream at a store."""
+        self._subscription.heard(source, seen)
+        if (session := self._sessions.get(source)) is not None:
+            session.seen(store, seen)
+
     def _peer_told(self, address: str, silence: Unreachable | None) -> None:
         """Note that a store or a source is silent; None: it is heard again."""
         for session in self._sessions.values():
             session.peer_told(address, silence)
         if silence is not None:
+            stores = {store for one in self._sessions.values() for store in one.record.stores}
+            for name in sorted(name for name, at in stores if at == address):
+                log.warning("%s: store %s is silent: %s", self._what, name, silence)
             for watcher in (*self._watchers, *(watcher for watcher, _ in self._found.values())):
                 if watcher.address == address:
                     watcher.silent(silence)
@@ -588,6 +598,7 @@ class Receiver:
             stores_changed=self._watch_stores,
             subscribed=self._when_subscribed,
             may_register=self._may_register,
+            acknowledging=self._acknowledger,
             start=self._start,
             patience=self._patience,
         )
@@ -599,8 +610,15 @@ class Receiver:
         return self._subscription
 
     def _watcher(self, address: str) -> Watcher:
-        seen, delays = self._subscription.heard, self._options.delays
-        return Watcher(self._peers, address, self._request, self._heard, seen, delays)
+        return Watcher(
+            self._peers,
+            address,
+            self._request,
+            self._heard,
+            self._seen,
+            self._acknowledger.repeat,
+            self._options.delays,
+        )
 
     def _watch_stores(self) -> None:
         """Listen to the directory of every store of a source.
@@ -619,12 +637,11 @@ class Receiver:
             self._found[address] = watcher, self._tasks.create_task(watcher.run())
 
     async def _follow(self, session: Session) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(session.run(follow, fetch_from))
-            await session.ready.wait()
-            self._ready.set()
-            await session.registered.wait()
-            self._registered.set()
+        await session.ask()
+        self._ready.set()
+        await session.open()
+        self._registered.set()
+        await session.run(follow, fetch_from)
 
     async def _run(self) -> None:
         try:

@@ -34,6 +34,7 @@ RECORD = SourceRecord(NAME, HERE, 1, 2, POLICY, OLD_STORES, live=True)
 def session() -> Session:
     """One that is still registering."""
     peers: Any = None
+    acknowledging: Any = None
     inbox = Inbox(1 << 20)
     return Session(
         RECORD,
@@ -50,6 +51,7 @@ def session() -> Session:
         stores_changed=lambda: None,
         subscribed=AsyncMock(return_value=to_all_of(NAME)),
         may_register=asyncio.Event(),
+        acknowledging=acknowledging,
         patience=0.0,
     )
 

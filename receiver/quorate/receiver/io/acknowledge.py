@@ -8,14 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections import deque
+from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
-from quorate.protocol.delays import LOOK
+from quorate.protocol.delays import LOOK, Delays
 from quorate.protocol.errors import Fenced, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import ACKNOWLEDGEMENTS_MAX, NOTHING
 from quorate.protocol.wire import source_to_wire
+from quorate.receiver.cursor import Cursor
 from quorate.receiver.io.channels import (
     CALL_SECONDS,
     Peers,
@@ -32,10 +35,13 @@ from quorate.v1 import store_pb2 as store_v1
 log = logging.getLogger("quorate.receiver")
 
 REPEAT_SECONDS = 3.0
-"""The interval, in seconds, at which every store is told the position again, even without news.
+"""The time, in seconds, after which a store is told every position again, even without news.
 
-So a store that was wiped learns it, and a store that fences this receiver is heard.
+So a store that was wiped learns it, and a store that fences this receiver is heard. The time
+doubles from one repetition to the next.
 """
+REPEATS_LONGEST = 16
+"""The longest time between two repetitions, in REPEAT_SECONDS."""
 SHORT_SECONDS = 0.5
 """The interval, in seconds, for a store that took less than the position: it lacks messages
 itself."""
@@ -62,8 +68,45 @@ def _told_at(address: str, session: Session) -> _Told:
     return _Told(address, session.source, session.acknowledgements.began_anew)
 
 
+@dataclass(slots=True)
+class _Store:
+    """What one store is to be told, and when."""
+
+    news: set[SourceName] = field(default_factory=set)
+    """The sources of which there may be something to tell."""
+    short: set[SourceName] = field(default_factory=set)
+    """The sources of which the store took less than the position."""
+    short_at: float = inf
+    repeat_at: float = inf
+    repeats: int = 0
+    alive_for: float = inf
+    """Seconds of silence after which the store may take the receiver for gone."""
+    kicked: asyncio.Event = field(default_factory=asyncio.Event)
+    hurried: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the store is not to be waited for because it failed."""
+
+    @property
+    def look_at(self) -> float:
+        return min(self.short_at, self.repeat_at)
+
+    def repeat_soon(self, now: float) -> None:
+        self.repeats = 0
+        self._delay_repeat(now)
+
+    def repeated(self, now: float) -> None:
+        self.repeats += 1
+        self._delay_repeat(now)
+
+    def _delay_repeat(self, now: float) -> None:
+        seconds = REPEAT_SECONDS * min(2**self.repeats, REPEATS_LONGEST)
+        self.repeat_at = now + min(seconds, self.alive_for / 3)
+
+
 class Acknowledger:
-    """The task that sends positions to the stores, to each at its own pace."""
+    """The task that sends positions to the stores, to each at its own pace.
+
+    Without news it waits: for a session that notes some, or for the time of a repetition.
+    """
 
     def __init__(
         self,
@@ -71,57 +114,100 @@ class Acknowledger:
         session_id: int,
         interval: float,
         sessions: dict[SourceName, Session],
-        count_taken: Callable[[], None],
+        cursor: Cursor,
         alive_for: float,
+        delays: Delays,
     ) -> None:
         """Begin with nothing told.
 
-        - count_taken: brings the count of what was consumed up to date.
+        - cursor: the application's place; it is asked to count what was consumed.
         - alive_for: seconds of silence after which stores may take the receiver for gone.
+        - delays: before a store is told again that failed.
         """
-        self._repeat_seconds = alive_for / 3
+        self._alive_for = alive_for
+        self._delays = delays
         self._peers = peers
         self._session_id = session_id
         self._interval = interval
         self._sessions = sessions
-        self._count_taken = count_taken
-        self._told_upto: dict[_Told, tuple[int, float]] = {}
-        """The position that each store was told last, and when."""
+        self._cursor = cursor
+        self._told_upto: dict[_Told, int] = {}
+        """The position that each store was told last."""
         self._taken: dict[_Told, int] = {}
         """The position that each store has taken."""
-        self._kicks: dict[str, asyncio.Event] = {}
-        self._kicked = asyncio.Event()
+        self._stores: dict[str, _Store] = {}
+        self._loop = asyncio.get_running_loop()
+        self._noted: deque[Session] = deque()
+        self._rung = asyncio.Event()
+        self._hurried = asyncio.Event()
         self._progressed = asyncio.Event()
+
+    def noted(self, session: Session) -> None:
+        """Note that there may be something to tell of a session. Any thread may call this."""
+        self._noted.append(session)
+        # The application may acknowledge messages when the loop has ended.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._rung.set)
+
+    def repeat(self, address: str) -> None:
+        """Tell the store at this address every position soon: it may have come back without."""
+        if (store := self._stores.get(address)) is not None:
+            store.repeat_at = self._loop.time()
+            store.kicked.set()
+            store.hurried.set()
+
+    def is_done(self, session: Session) -> bool:
+        """Return whether all that came was consumed, and all joined stores were told so."""
+        acknowledgements, stream = session.acknowledgements, session.stream
+        if acknowledgements.consumed_upto() < stream.next - 1:
+            return False
+        position = acknowledgements.position(stream.stable_upto)
+        is_nothing = position is None and stream.next == acknowledgements.start
+        return is_nothing or (
+            position == stream.next - 1
+            and self._holders(session, position) >= session.registration.joined
+        )
 
     async def run(self, tasks: asyncio.TaskGroup) -> None:
         """Run one task for each store of any source, until cancelled."""
         while True:
-            self._count_taken()
-            addresses = {
-                address
-                for session in self._ready()
-                for name, address in session.record.stores
-                if name in session.registration.joined
-            }
-            for address in addresses - self._kicks.keys():
-                self._kicks[address] = asyncio.Event()
-                self._kicks[address].set()
-                tasks.create_task(self._tell(address))
-            await pause(self._kicked, self._interval)
+            is_under_way = self._cursor.is_under_way
+            self._look(tasks)
+            await pause(self._hurried, self._interval)
+            if not (is_under_way or self._noted):
+                await self._rung.wait()
+            self._rung.clear()
+
+    def _look(self, tasks: asyncio.TaskGroup) -> None:
+        """Give the news of the sessions to the stores' tasks."""
+        self._cursor.count()
+        while self._noted:
+            session = self._noted.popleft()
+            session.acknowledgements.news.looks()
+            session.consumed.set()
+            for name, address in session.record.stores:
+                if name in session.registration.joined:
+                    store = self._stores.get(address)
+                    if store is None:
+                        store = self._stores[address] = _Store()
+                        tasks.create_task(self._tell(address, store))
+                    store.news.add(session.source)
+                    store.kicked.set()
 
     async def flush(self, timeout: float) -> None:
         """Wait until enough stores have what was consumed so far.
 
         Consumed messages that do not become stable meanwhile are left out. Raise TimeoutError.
         """
-        self._count_taken()
+        self._cursor.count()
         async with asyncio.timeout(timeout):
             for session in self._ready():
                 await self._hear_stable(session)
             everyone_until = asyncio.get_running_loop().time() + EVERYONE_SECONDS
             while not all(self._told(session, everyone_until) for session in self._ready()):
-                for kick in (self._kicked, *self._kicks.values()):
-                    kick.set()
+                self._rung.set()
+                for hurried in (self._hurried, *(one.hurried for one in self._stores.values())):
+                    hurried.set()
                 await pause(self._progressed, self._interval)
         await self._confirm()
 
@@ -147,54 +233,88 @@ class Acknowledger:
         position = session.acknowledgements.position(session.stream.stable_upto)
         if position is None:
             return True
-        holders = {
-            name
-            for name, address in session.record.stores
-            if self._taken.get(_told_at(address, session), NOTHING) >= position
-        }
+        holders = self._holders(session, position)
         everyone = asyncio.get_running_loop().time() < everyone_until
         if everyone and not holders >= session.registration.joined:
             return False
         return session.record.policy.stable(holders)
 
+    def _holders(self, session: Session, position: int) -> set[str]:
+        """Return the stores that have taken this position."""
+        return {
+            name
+            for name, address in session.record.stores
+            if self._taken.get(_told_at(address, session), NOTHING) >= position
+        }
+
     def _ready(self) -> list[Session]:
         return [session for session in self._sessions.values() if session.registered.is_set()]
 
-    async def _tell(self, address: str) -> None:
+    async def _tell(self, address: str, store: _Store) -> None:
+        failures = 0
         while True:
-            await pause(self._kicks[address], self._interval)
-            due = self._due(address)
+            looks_in = max(0.0, store.look_at - self._loop.time())
+            await pause(store.kicked, None if looks_in == inf else looks_in)
+            due = self._due(address, store)
             if not due:
                 continue
             try:
                 each = list(due.items())
                 for at in range(0, len(each), ACKNOWLEDGEMENTS_MAX):
-                    await self._send(address, dict(each[at : at + ACKNOWLEDGEMENTS_MAX]))
+                    await self._send(address, store, dict(each[at : at + ACKNOWLEDGEMENTS_MAX]))
             except Fenced:
                 raise
             except QuorateError as error:
-                log.info("store %s did not take an acknowledgement: %s", address, error)
+                self._peers.failed(address, "acknowledging", error, again=failures > 0)
+                failures += 1
+                store.news |= due.keys()
+                for session, _, _ in due.values():
+                    self._told_upto.pop(_told_at(address, session), None)
+                store.kicked.set()
+                await pause(store.hurried, delay(self._delays, failures))
+            else:
+                failures = 0
             self._progressed.set()
 
-    def _due(self, address: str) -> dict[SourceName, tuple[Session, str, int]]:
-        now = asyncio.get_running_loop().time()
-        repeat_seconds = min(REPEAT_SECONDS, self._repeat_seconds)
+    def _due(self, address: str, store: _Store) -> dict[SourceName, tuple[Session, str, int]]:
+        """Return the positions that this store is to be told now."""
+        now = self._loop.time()
+        repeats = now >= store.repeat_at
+        if repeats:
+            sessions = self._ready()
+            store.repeated(now)
+        else:
+            sessions = [self._sessions[source] for source in store.news | store.short]
+        again = store.short if repeats or now >= store.short_at else set()
+        store.news = set()
         due = {}
-        for session in self._ready():
+        for session in sessions:
             position = session.acknowledgements.position(session.stream.stable_upto)
             if position is None:
                 position = NOTHING
             names = [name for name, at in session.record.stores if at == address]
             if not names or names[0] not in session.registration.joined:
                 continue
-            told = _told_at(address, session)
-            upto, at = self._told_upto.get(told, (NOTHING, 0.0))
-            short = self._taken.get(told, NOTHING) < position
-            if position > upto or now - at >= (SHORT_SECONDS if short else repeat_seconds):
+            upto = self._told_upto.get(_told_at(address, session))
+            if upto is None:
+                self._begin(store, session, names[0], now)
+            is_due = repeats or session.source in again
+            if is_due or upto is None or position > upto:
                 due[session.source] = (session, names[0], position)
+        if again:
+            store.short, store.short_at = set(), inf
         return due
 
-    async def _send(self, address: str, due: dict[SourceName, tuple[Session, str, int]]) -> None:
+    def _begin(self, store: _Store, session: Session, name: str, now: float) -> None:
+        """Begin to repeat the position of a session to a store."""
+        answer = session.registration.answers.get(name)
+        asked = answer.alive_for if answer is not None else inf
+        store.alive_for = min(store.alive_for, self._alive_for, asked)
+        store.repeat_soon(now)
+
+    async def _send(
+        self, address: str, store: _Store, due: dict[SourceName, tuple[Session, str, int]]
+    ) -> None:
         epochs = {source: session.registration.epoch for source, (session, _, _) in due.items()}
         told = {source: _told_at(address, session) for source, (session, _, _) in due.items()}
         request = store_v1.AcknowledgeRequest(
@@ -212,6 +332,7 @@ class Acknowledger:
         )
         with errors_of(address):
             response = await self._peers.store(address).Acknowledge(request, timeout=CALL_SECONDS)
+        self._peers.answered(address)
         for refused in response.refused:
             source = SourceName(refused.source.topic, refused.source.session_id)
             error = failure_from_wire(refused.failure, address)
@@ -224,11 +345,15 @@ class Acknowledger:
             registration.acknowledgement_refused(name, epochs[source], error)
             if registration.error is not None:
                 raise registration.error
-        now = asyncio.get_running_loop().time()
+            session.rejoin()
         for source, (_, _, position) in due.items():
-            self._told_upto[told[source]] = (position, now)
+            self._told_upto[told[source]] = position
             self._taken[told[source]] = position
         for shortened in response.shortened:
             source = SourceName(shortened.source.topic, shortened.source.session_id)
             if source in due:
                 self._taken[told[source]] = shortened.upto
+                store.short.add(source)
+                store.short_at = self._loop.time() + SHORT_SECONDS
+        for session, _, _ in due.values():
+            session.look()

@@ -45,6 +45,7 @@ async def follow(session: Session) -> None:
             seconds = session.following.ended(error)
         stream.tell()
         session.wake()
+        session.look()
         if seconds is not None:
             await pause(session.directory_changed, shortened(session.options.delays, seconds))
 
@@ -101,7 +102,7 @@ class _LiveStream:
     async def _watch(self) -> None:
         """Leave the attachment when it is silent, or when the source is elsewhere."""
         while self._left_because is None:
-            await pause(self._session.directory_changed, 1.0)
+            await pause(self._session.directory_changed, None)
             self._left_because = self._following.why_leave()
         self._call.cancel()
 

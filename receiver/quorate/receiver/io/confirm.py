@@ -13,7 +13,7 @@ from quorate.protocol.errors import QuorateError
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.receiver.io.channels import CALL_SECONDS
-from quorate.receiver.io.source_session import Session
+from quorate.receiver.io.source_session import Session, pause
 from quorate.transport.failures import errors_of
 from quorate.v1 import source_pb2 as source_v1
 
@@ -29,17 +29,18 @@ class Confirming:
         self._told = (0, -1)
 
     async def run(self) -> None:
-        """Confirm what is new at each acknowledge interval, until cancelled."""
+        """Confirm what is new, at most once in each acknowledge interval, until cancelled."""
         while True:
             await asyncio.sleep(self._session.options.acknowledge_interval)
-            await self.tell()
+            if await self.tell():
+                await pause(self._session.consumed, None)
 
-    async def tell(self) -> None:
-        """Confirm what was consumed since the last time. The next call makes up for a failure."""
+    async def tell(self) -> bool:
+        """Confirm what was consumed since the last time. Return False if that failed."""
         session = self._session
         consumed = (session.stream.lineage.epoch, session.acknowledgements.consumed_upto())
         if consumed <= self._told or consumed[1] < session.acknowledgements.start:
-            return
+            return True
         request = source_v1.ConfirmRequest(
             source=source_to_wire(session.source),
             session_id=session.session_id,
@@ -55,5 +56,6 @@ class Confirming:
             log.debug(
                 "%s: %s did not take a confirmation: %s", session.source, self._address, error
             )
-        else:
-            self._told = max(self._told, consumed)
+            return False
+        self._told = max(self._told, consumed)
+        return True

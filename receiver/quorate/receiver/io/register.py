@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.incarnations import Word
@@ -51,6 +52,10 @@ def answer_from_wire(answer: store_v1.RegisterReceiverResponse) -> StoreAnswer:
         told_ended=answer.ended_epoch,
         spent_epoch=answer.spent_epoch,
         epoch=answer.epoch,
+        alive_for=min(
+            answer.lifetimes.activity_timeout_seconds or inf,
+            answer.lifetimes.state_lifetime_seconds or inf,
+        ),
         word=Word(answer.incarnation, tuple(answer.known_stores)),
     )
 

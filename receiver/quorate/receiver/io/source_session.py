@@ -1,5 +1,8 @@
 """One source of a running receiver: this module holds the cores and does what they say.
 
+A session parks while its source is gone and there is nothing left to do: then it has no tasks but
+its own, and waits for news from the stores' directory.
+
 The loops that bring it input are in quorate.receiver.io.attach and quorate.receiver.io.fetch.
 """
 
@@ -11,12 +14,13 @@ import dataclasses
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
-from quorate.protocol.delays import REGISTER
+from quorate.protocol.delays import REGISTER, Delays, delay_after
 from quorate.protocol.delivery import Delivery
 from quorate.protocol.errors import QuorateError, StoreStopping, Unreachable
-from quorate.protocol.limits import FRAME_BYTES_MAX
+from quorate.protocol.limits import FRAME_BYTES_MAX, NOTHING
 from quorate.protocol.ranges import Range
 from quorate.receiver import events as event
 from quorate.receiver.io.channels import Peers
@@ -47,7 +51,7 @@ from quorate.receiver.protocol.stream import (
     Room,
     Stream,
 )
-from quorate.receiver.protocol.subscription import Subscription
+from quorate.receiver.protocol.subscription import Seen, Subscription
 from quorate.receiver.start import Start, StartKind
 from quorate.transport.event_log import EventLog
 from quorate.transport.turns import Turn
@@ -67,6 +71,16 @@ async def pause(until: asyncio.Event, seconds: float | None) -> None:
         async with asyncio.timeout(seconds):
             await until.wait()
     until.clear()
+
+
+class Acknowledging(Protocol):
+    """The part that tells the stores what was consumed, as sessions know it."""
+
+    def noted(self, session: Session) -> None:
+        """Note that there may be something to tell of a session. Any thread may call this."""
+
+    def is_done(self, session: Session) -> bool:
+        """Return whether all that came was consumed, and all joined stores were told so."""
 
 
 def _said(peer: str, answer: Answer | None, detail: str) -> tuple[str, str]:
@@ -96,6 +110,7 @@ class Session:
         stores_changed: Callable[[], None],
         subscribed: Callable[[], Awaitable[Subscription]],
         may_register: asyncio.Event,
+        acknowledging: Acknowledging,
         patience: float,
         start: Start = Start.EARLIEST,
     ) -> None:
@@ -105,6 +120,7 @@ class Session:
         - patience: seconds for which to wait for the end of another instance's protection.
         - subscribed: waits until the receiver has subscribed, and returns what was there then.
         - may_register: is set once the receiver can open, so that it may fence older instances.
+        - acknowledging: tells the stores what was consumed.
         - start: where to start if no store has a position of the receiver.
         """
         self.source = record.source
@@ -120,6 +136,7 @@ class Session:
         self._tell_stores_changed = stores_changed
         self._subscribed = subscribed
         self._may_register = may_register
+        self._acknowledging = acknowledging
         self._start = start
         self.registration = registration.Registration(
             record.source,
@@ -135,15 +152,26 @@ class Session:
         self.ready = asyncio.Event()
         """Set once enough stores have answered, and the start was decided from their answers."""
         self.registered = asyncio.Event()
+        self._start_as_asked: StartPosition
         self.stream: Stream
         self.plan: FetchPlan
         self.following: Following
         self.acknowledgements: Acknowledgements
-        self.confirm: Callable[[], Awaitable[None]] | None = None
+        self.confirm: Callable[[], Awaitable[object]] | None = None
         """The function that confirms to the attached source what was consumed; None: it does not
         ask."""
+        self.consumed = asyncio.Event()
+        """Set when messages were consumed, for the one that confirms them to the source."""
         self.directory_changed = asyncio.Event()
-        self._stores_changed = asyncio.Event()
+        self._housekeeping = asyncio.Event()
+        self._woken = asyncio.Event()
+        self.is_parked = False
+        """Whether there is nothing to do until the directory has news of the source."""
+        self._rejoin_at = 0.0
+        self._rejoins = 0
+        """The attempts to register with the stores that are not joined yet."""
+        self._noted_epochs = (0, 0)
+        self._noted_stable_upto = NOTHING
         self.lineage_changed = asyncio.Event()
         self._wakes: dict[str, asyncio.Event] = {}
         self._workers: dict[str, asyncio.Task[None]] = {}
@@ -151,13 +179,24 @@ class Session:
         self._tasks: asyncio.TaskGroup
         self._stalled_at: tuple[int, float] | None = None
 
-    async def run(
-        self,
-        follow: Callable[[Session], Coroutine[Any, Any, None]],
-        work: Callable[[Session, str], Coroutine[Any, Any, None]],
-    ) -> None:
-        """Register, then follow the live stream and fetch what is missing, until cancelled."""
-        start = await self._register()
+    async def ask(self) -> None:
+        """Ask the stores where to start, without registering.
+
+        A receiver that cannot open leaves a working instance alone.
+        """
+        await self._hear_enough(self._registrar.ask)
+        self._start_as_asked = await self._decide_start(self.options)
+        self.ready.set()
+
+    async def open(self) -> None:
+        """Register with the stores once the receiver can open, and decide where to start.
+
+        The positions may have moved since the stores were asked. So that is decided again.
+        """
+        await self._may_register.wait()
+        await self._hear_enough(self._registrar.register)
+        again = chosen_again(self._start_as_asked)
+        start = await self._decide_start(dataclasses.replace(self.options, choose_start=again))
         self.stream = Stream(
             start.lineage,
             start.first,
@@ -173,7 +212,8 @@ class Session:
         self.plan.source_live = self.record.live
         self.plan.proxy = self.record.proxy
         self.following = Following(self.record, self.stream, self.plan, delays)
-        self.acknowledgements = Acknowledgements(start.first)
+        noted = partial(self._acknowledging.noted, self)
+        self.acknowledgements = Acknowledgements(start.first, noted)
         if start.says_start:
             # Without this, a next instance that comes before any message would start elsewhere. Or
             # it would be told of a gap of messages that this instance was not entitled to either.
@@ -181,16 +221,39 @@ class Session:
         self._say_start_if_paced()
         self._tell_complete(start)
         self.registered.set()
+        self.acknowledgements.news.note()
         self._tell_proxy("", self.record.proxy)
+
+    async def run(
+        self,
+        follow: Callable[[Session], Coroutine[Any, Any, None]],
+        work: Callable[[Session, str], Coroutine[Any, Any, None]],
+    ) -> None:
+        """Follow the live stream and fetch what is missing, until cancelled.
+
+        The session parks when there is nothing left to do, and goes on when it is woken.
+        """
         self._work = work
         try:
-            async with asyncio.TaskGroup() as self._tasks:
-                self._staff()
-                self._tasks.create_task(follow(self))
-                await self._keep_house()
+            while True:
+                await self._be_active(follow)
+                await self._woken.wait()
+                log.debug("%s: there is news of the source", self.source)
+                self.is_parked = False
+                self.plan.ask_again()
         finally:
             self.stream.broke_off()
             self.stream.release()
+
+    async def _be_active(self, follow: Callable[[Session], Coroutine[Any, Any, None]]) -> None:
+        async with asyncio.TaskGroup() as self._tasks:
+            self._staff()
+            following = self._tasks.create_task(follow(self))
+            await self._keep_house()
+            for task in (following, *self._workers.values()):
+                task.cancel()
+            self._workers.clear()
+            self._wakes.clear()
 
     # Inputs.
 
@@ -226,8 +289,23 @@ class Session:
             self.stream.heard_of_epoch(record.epoch)
             self.plan.set_stores([name for name, _ in record.stores])
             self.plan.source_changed()
-            self._staff()
+            if not self.is_parked:
+                self._staff()
+        if record.live or changed:
+            self._woken.set()
         self.wake()
+        self.look()
+
+    def seen(self, address: str, seen: Seen) -> None:
+        """Take the end of the stream at the store at this address, from its directory."""
+        if not self.registered.is_set():
+            return
+        lineage = self.stream.lineage
+        if seen.begun_epoch > lineage.epoch or seen.newest(lineage) > self.stream.known_upto:
+            self._woken.set()
+        joined = self.registration.joined
+        if any(at == address and name not in joined for name, at in self.record.stores):
+            self.rejoin()
 
     def peer_told(self, address: str, silence: Unreachable | None) -> None:
         """Note that the peer at this address is silent; None: it is heard again."""
@@ -242,7 +320,6 @@ class Session:
             if silence is None:
                 self.events.add(event.StoreReturned(self.source, store))
             else:
-                log.warning("%s: store %s is silent: %s", self.source, store, silence)
                 self.events.add(event.StoreUnresponsive(self.source, store, str(silence)))
 
     async def learn_lineage(self, epoch: int) -> None:
@@ -262,6 +339,7 @@ class Session:
     def withdraw(self, withdrawn: Range | None) -> None:
         """Withdraw these messages, which were handed on: a new lineage has replaced them."""
         self.lineage_changed.set()
+        self._note_epochs()
         if withdrawn is None:
             return
         delivered = min(self.inbox.take_back(self.source, withdrawn.first), withdrawn.last)
@@ -280,12 +358,17 @@ class Session:
         for piece in stream.take_ready():
             progress = self.acknowledgements.progress
             self.inbox.put(DeliveredBatch(piece, progress, self._redelivery.redeliver))
+        if stream.stable_upto != self._noted_stable_upto:
+            self._noted_stable_upto = stream.stable_upto
+            self.acknowledgements.news.note()
         if stream.behind:
             self.wake()
 
     def settle(self) -> None:
         """Act on an answer: deliver what is ready, and give up what no peer has."""
         self.hand_on()
+        self._note_epochs()
+        self.look()
         now = asyncio.get_running_loop().time()
         while (gap := self.plan.gap(now)) is not None:
             evidence = tuple(_said(*one) for one in gap.evidence)
@@ -310,6 +393,19 @@ class Session:
         """Let the fetching tasks look again at what is missing."""
         for woken in self._wakes.values():
             woken.set()
+        if self._stalled_at is None and self.stream.behind:
+            self._housekeeping.set()
+
+    def look(self) -> None:
+        """Look whether the session may park."""
+        if not self.record.live:
+            self._housekeeping.set()
+
+    def rejoin(self) -> None:
+        """Register at once with the stores that are not joined."""
+        self._rejoin_at = 0.0
+        self._housekeeping.set()
+        self._woken.set()
 
     async def next_request(self, peer: str, turn: Turn) -> Request:
         """Wait until there is something to ask this peer for, and for the turn to ask it.
@@ -367,20 +463,6 @@ class Session:
         return dict(self.record.stores)[peer]
 
     # Inside.
-
-    async def _register(self) -> StartPosition:
-        """Register, and return where to start.
-
-        The stores are asked first without registering: a receiver that cannot open leaves a working
-        instance alone. The positions may move until it registers. So the start is decided again.
-        """
-        await self._hear_enough(self._registrar.ask)
-        before = await self._decide_start(self.options)
-        self.ready.set()
-        await self._may_register.wait()
-        await self._hear_enough(self._registrar.register)
-        again = dataclasses.replace(self.options, choose_start=chosen_again(before))
-        return await self._decide_start(again)
 
     async def _hear_enough(self, try_all: Callable[[], Awaitable[None]]) -> None:
         told: event.RegistrationWaiting | tuple[str, ...] | None = None
@@ -513,6 +595,7 @@ class Session:
             case registration.Answered(_, answer):
                 self.withdraw(self.stream.adopt(answer.lineage))
             case registration.Joined(stores) if self.registered.is_set():
+                self.acknowledgements.news.note()
                 for store in sorted(stores):
                     self._tell_registered(store, self.registration.answers[store])
 
@@ -529,7 +612,7 @@ class Session:
         removed = tuple(name for name in were if name not in are)
         if added or removed:
             self.events.add(event.RegistrationChanged(self.source, added, removed))
-        self._stores_changed.set()
+        self.rejoin()
         self._tell_stores_changed()
 
     def _staff(self) -> None:
@@ -543,10 +626,58 @@ class Session:
             self._workers[peer] = self._tasks.create_task(self._work(self, peer))
 
     async def _keep_house(self) -> None:
-        while True:
-            await pause(self._stores_changed, HOUSEKEEPING_SECONDS)
+        """Look after the registration and the delivery, until the session may park."""
+        self._rejoins = 0
+        self._delay_rejoin()
+        while not self._may_park():
+            await pause(self._housekeeping, self._housekeeping_seconds())
             self._watch_for_stall()
-            await self._registrar.keep_house()
+            if self._lacks_stores and asyncio.get_running_loop().time() >= self._rejoin_at:
+                await self._registrar.keep_house()
+                self._rejoins = self._rejoins + 1 if self._lacks_stores else 0
+                self._delay_rejoin()
+        self.is_parked = True
+        self._woken.clear()
+
+    @property
+    def _lacks_stores(self) -> bool:
+        """Whether some store does not know this instance."""
+        return self.registration.joined != self.registration.stores.keys()
+
+    def _delay_rejoin(self) -> None:
+        delays = Delays(first=HOUSEKEEPING_SECONDS, longest=8 * HOUSEKEEPING_SECONDS)
+        self._rejoin_at = asyncio.get_running_loop().time() + delay_after(delays, self._rejoins + 1)
+
+    def _housekeeping_seconds(self) -> float | None:
+        """Return for how long there is nothing to look after; None: until something happens."""
+        seconds = []
+        if self.stream.behind:
+            seconds.append(HOUSEKEEPING_SECONDS)
+        if self._lacks_stores:
+            seconds.append(max(0.0, self._rejoin_at - asyncio.get_running_loop().time()))
+        return min(seconds, default=None)
+
+    def _may_park(self) -> bool:
+        """Return whether nothing is left to do until the directory has news of the source."""
+        return (
+            not self.record.live
+            and self.following.is_away
+            and self.plan.were_all_asked
+            and not self.stream.outdated
+            and self.stream.next > self.stream.known_upto
+            and (self._rejoins > 0 or not self._lacks_stores)
+            and self._acknowledging.is_done(self)
+        )
+
+    def _note_epochs(self) -> None:
+        """Tell the loops that wait for it that another epoch is known."""
+        if not self.registered.is_set():
+            return
+        epochs = (self.stream.lineage.epoch, self.stream.newest_epoch)
+        if epochs != self._noted_epochs:
+            self._noted_epochs = epochs
+            self.directory_changed.set()
+            self.acknowledgements.news.note()
 
     def _watch_for_stall(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -38,13 +38,15 @@ class Watcher:
         address: str,
         request: store_v1.WatchRequest,
         changed: Callable[[str, SourceRecord | None], None],
-        seen: Callable[[SourceName, Seen], None],
+        seen: Callable[[str, SourceName, Seen], None],
+        heard: Callable[[str], None],
         delays: Delays,
     ) -> None:
         """Begin unconnected.
 
         - changed: gets each entry, and None once the store can no longer be heard.
         - seen: gets the end of the source's stream at the store, before `changed` gets the entry.
+        - heard: is called when the store has sent every entry that it had.
         - delays: between attempts to reach the store.
         """
         self._peers = peers
@@ -53,6 +55,7 @@ class Watcher:
         self._request.protocol_version = PROTOCOL_VERSION
         self._changed = changed
         self._seen = seen
+        self._heard = heard
         self._delays = delays
         self.address = address
         self.topics: tuple[str, ...] = ()
@@ -115,10 +118,12 @@ class Watcher:
             if response.WhichOneof("kind") == "entry":
                 entry = response.entry
                 record = record_from_wire(entry.information, live=entry.live, proxy=entry.proxy)
-                self._seen(record.source, Seen(entry.begun_epoch, entry.next_sequence))
+                seen = Seen(entry.begun_epoch, entry.next_sequence)
+                self._seen(self.address, record.source, seen)
                 self._changed(self.address, record)
             else:
                 self.topics = tuple(response.snapshot_end.topics)
                 self.error = None
                 self.complete.set()
                 self.tried.set()
+                self._heard(self.address)

@@ -8,16 +8,39 @@ deque with it, whose append is atomic.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.ranges import Range, RangeSet
+
+
+class News:
+    """A bell for changes of a count. It rings once until somebody looks; any thread may ring it."""
+
+    __slots__ = ("_has_rung", "_ring")
+
+    def __init__(self, ring: Callable[[], None] = lambda: None) -> None:
+        """ring: is called at the first change after each look, also by other threads."""
+        self._ring = ring
+        self._has_rung = False
+
+    def note(self) -> None:
+        """Note a change. The caller has made it before."""
+        if not self._has_rung:
+            self._has_rung = True
+            self._ring()
+
+    def looks(self) -> None:
+        """Note that somebody looks at the count from now on."""
+        self._has_rung = False
 
 
 class Consumption:
     """The count of one stretch of a stream, between two cuts of its lineage."""
 
     __slots__ = (
-        "_ahead", "_limit", "_single", "_through", "_upto", "replaced", "source_reg_id"
+        "_ahead", "_limit", "_news", "_single", "_through", "_through_upto", "_upto", "replaced",
+        "source_reg_id",
     )  # fmt: skip
 
     source_reg_id: int
@@ -26,7 +49,11 @@ class Consumption:
     """The numbers that were delivered and withdrawn before this stretch began."""
 
     def __init__(
-        self, start: int, source_reg_id: int = 0, replaced: RangeSet | None = None
+        self,
+        start: int,
+        source_reg_id: int = 0,
+        replaced: RangeSet | None = None,
+        news: News | None = None,
     ) -> None:
         self.source_reg_id = source_reg_id
         self.replaced = RangeSet() if replaced is None else replaced
@@ -34,19 +61,30 @@ class Consumption:
         self._limit: int | None = None
         self._single: deque[int] = deque()
         self._through: deque[int] = deque()
+        self._through_upto = start - 1
         self._ahead = RangeSet()
+        self._news = news or News()
 
     def consumed(self, sequence: int) -> None:
         """Count this message as consumed; in any order, from any thread."""
         self._single.append(sequence)
+        self._news.note()
 
     def consumed_through(self, sequence: int) -> None:
         """Count this message and everything before it as consumed; from any thread."""
-        self._through.append(sequence)
+        if sequence > self._through_upto:
+            self._through.append(sequence)
+            self._through_upto = sequence
+            self._news.note()
+
+    def taken(self) -> None:
+        """Note that messages of this stretch have been handed to the application."""
+        self._news.note()
 
     def skip(self, first: int, last: int) -> None:
         """Count [first, last] as consumed: these messages will never come."""
         self._ahead.add(first, last)
+        self._news.note()
 
     def cut(self, last: int) -> None:
         """End the stretch at this number: what is above was withdrawn and does not count."""
@@ -86,12 +124,14 @@ class Consumption:
 class Acknowledgements:
     """The acknowledgements of one source's stream, over all changes of its lineage."""
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, ring: Callable[[], None] = lambda: None) -> None:
+        """Begin with nothing consumed. ring: see `News`."""
+        self.news = News(ring)
         self.start = start
         """The first sequence number to be delivered of the present stream."""
         self.began_anew = 0
         """The number of times that positions went back. Stores' earlier positions are void."""
-        self._stretches: deque[Consumption] = deque([Consumption(start)])
+        self._stretches: deque[Consumption] = deque([Consumption(start, news=self.news)])
         self._sent = start - 1
         self._says_from = start
 
@@ -103,6 +143,7 @@ class Acknowledgements:
     def say_start(self) -> None:
         """Acknowledge also what is before the start."""
         self._says_from = self.start - 1
+        self.news.note()
 
     def withdraw(self, first: int, delivered_upto: int = NOTHING) -> None:
         """Withdraw the messages from this number on: other messages take their numbers.
@@ -120,7 +161,9 @@ class Acknowledgements:
         self.start = min(self.start, first)
         self._sent = min(self._sent, first - 1)
         self._says_from = min(self._says_from, first)
-        self._stretches.append(Consumption(first, self.progress.source_reg_id, replaced))
+        reg_id = self.progress.source_reg_id
+        self._stretches.append(Consumption(first, reg_id, replaced, self.news))
+        self.news.note()
 
     def consumed_upto(self) -> int:
         """Return the highest sequence number with all before it consumed."""

@@ -108,6 +108,11 @@ class _Peer:
     resume_at: float = 0.0
     probe_at: float = 0.0
     poll_at: float = 0.0
+    was_asked: bool = False
+    """Whether the peer has answered, or failed to, since it is known whether the source lives."""
+
+    def poll_now(self) -> None:
+        self.poll_at, self.was_asked = 0.0, False
 
     def forget_noes(self) -> None:
         """Forget what the peer did not have or could not say: it may have changed."""
@@ -189,8 +194,7 @@ class FetchPlan:
     def source_live(self, live: bool) -> None:
         if live != self._source_live:
             self._source_live = live
-            for peer in self._stores.values():
-                peer.poll_at = 0.0
+            self.ask_again()
 
     @property
     def proxy(self) -> str:
@@ -202,7 +206,17 @@ class FetchPlan:
         if store != self._proxy:
             self._proxy = store
             if (peer := self._stores.get(store)) is not None:
-                peer.poll_at = 0.0
+                peer.poll_now()
+
+    @property
+    def were_all_asked(self) -> bool:
+        """Whether every store has been asked what there is, since `ask_again`."""
+        return not self._under_way and all(peer.was_asked for peer in self._stores.values())
+
+    def ask_again(self) -> None:
+        """Ask every store at once what there is, unless a live stream comes in."""
+        for peer in self._stores.values():
+            peer.poll_now()
 
     def set_stores(self, stores: Iterable[str]) -> None:
         """Set the stores of the source. Answers of stores that stay are kept.
@@ -332,7 +346,7 @@ class FetchPlan:
         self._finish(request)
         peer = self._peer(request.peer)
         if peer is not None:
-            peer.failures = 0
+            peer.failures, peer.was_asked = 0, True
             if 0 < _begins_in(lineage) < _begins_in(self._stream.lineage):
                 peer.forget_answers()  # it does not know yet that this stream was ended
             often = self.source_live or request.peer == self._proxy
@@ -348,6 +362,7 @@ class FetchPlan:
         peer = self._peer(request.peer)
         if peer is not None:
             peer.failures += 1
+            peer.was_asked = True
             peer.resume_at = now + delay_after(self._delays, peer.failures)
             peer.poll_at = peer.resume_at
 

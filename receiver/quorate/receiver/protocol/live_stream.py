@@ -163,6 +163,11 @@ class Following:
         delays = self._delays if self._record.live else with_longest(self._delays, HOPELESS_SECONDS)
         return None if is_news else delay_after(delays, self._failures)
 
+    @property
+    def is_away(self) -> bool:
+        """Whether the last attachment has ended, or failed, and no other one has begun."""
+        return self._failures > 0 and not self._plan.attached
+
     # Inside.
 
     @property

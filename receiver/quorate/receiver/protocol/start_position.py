@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from types import MappingProxyType
 
 from quorate.protocol.consensus import (
@@ -53,6 +54,8 @@ class StoreAnswer:
     spent_epoch: int = 0
     """The highest epoch in which any receiver of the source has ended, as far as the store
     knows."""
+    alive_for: float = inf
+    """Seconds without a sign of life after which the store may take the receiver for gone."""
     word: Word = NO_WORD
     """The store's incarnation, and those of the stores that it knows."""
     epoch: int = 0

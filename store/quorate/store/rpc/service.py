@@ -62,7 +62,7 @@ from quorate.store.rpc.restore import Restoring
 from quorate.store.rpc.status import Reports
 from quorate.store.rpc.subscribing import Subscribing
 from quorate.store.rules.floods import Newcomers
-from quorate.store.rules.lifetimes import lifetimes_from_wire
+from quorate.store.rules.lifetimes import Who, lifetimes_from_wire
 from quorate.store.rules.source_state import SourceState
 from quorate.store.storage.large_batches import LargeRow, read_fragment
 from quorate.store.storage.reader import (
@@ -268,6 +268,8 @@ class Service(StoreServicer):  # type: ignore[misc]
             asks_only=request.asks_only,
         )
         registered, limbo = await self._requests.register_receiver(asked)
+        lives = self._engine.core.identities.lives
+        lifetimes = lives.lifetimes(Who(asked.source, asked.session_id))
         response = store_v1.RegisterReceiverResponse(
             reg_id=registered.reg_id,
             source_reg_id=registered.state.reg_id,
@@ -284,6 +286,10 @@ class Service(StoreServicer):  # type: ignore[misc]
             spent_epoch=registered.spent_epoch,
             known_stores=self._engine.core.standing.known(),
             epoch=registered.epoch,
+            lifetimes=v1.Lifetimes(
+                activity_timeout_seconds=lifetimes.activity_timeout,
+                state_lifetime_seconds=lifetimes.state_lifetime,
+            ),
         )
         response.lineage.extend(await lineage_entries(registered.lineage, Turn()))
         return response
