@@ -15,7 +15,6 @@ from quorate.protocol.errors import Unreachable
 from quorate.protocol.heartbeat import Heartbeat
 from quorate.transport.channels import open_channel
 from quorate.transport.heartbeat import Beating
-from quorate.transport.turns import Turn
 from quorate.v1.peer_pb2_grpc import PeerStub
 from quorate.v1.source_pb2_grpc import SourceStub
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -83,9 +82,10 @@ class Connection:
         """Whether the peer answers heartbeats just now."""
         return self._shared.beating.is_heard
 
-    def fetch_turn(self) -> Turn:
-        """Return a turn to fetch from the peer, which is not taken yet."""
-        return Turn(self._shared.fetches)
+    @property
+    def fetches(self) -> asyncio.Semaphore:
+        """The places of all the client's fetches from the peer."""
+        return self._shared.fetches
 
     def release(self) -> None:
         """Give the connection back. This user makes no further calls; its calls have ended."""

@@ -43,7 +43,7 @@ class Cursor:
         batch._taken = batch.last
         self._at_once = len(batch)
         self.batch = batch
-        batch.progress.taken()
+        batch._progress.taken()
 
     def enter_messages(self, batch: DeliveredBatch) -> None:
         """Go on to this batch, message by message."""
@@ -54,7 +54,7 @@ class Cursor:
         self.messages = batch._messages_of(self._payloads)
         self._at_once = 1
         self.batch = batch
-        batch.progress.taken()
+        batch._progress.taken()
 
     def take(self) -> Message | None:
         """Take the next message of the batch under way; None: there is none."""
@@ -75,7 +75,7 @@ class Cursor:
         """Whether messages may be consumed that nothing but `count` notices."""
         batch = self.batch
         automatic = self._mode is AcknowledgeMode.AUTOMATIC
-        return automatic and not self.ended and batch is not None and batch.taken < batch.last
+        return automatic and not self.ended and batch is not None and batch._taken < batch.last
 
     def count(self, *, last_is_done: bool = False) -> None:
         """Count what was taken as consumed, in mode "automatic".

@@ -602,7 +602,9 @@ class Receiver:
             start=self._start,
             patience=self._patience,
         )
-        self._watch_stores()
+        watched = self._found.keys() | {watcher.address for watcher in self._watchers}
+        if not watched.issuperset(address for _, address in record.stores):
+            self._watch_stores()
         return session
 
     async def _when_subscribed(self) -> Subscription:

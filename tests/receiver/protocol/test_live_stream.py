@@ -363,8 +363,9 @@ def test_attempts_in_vain_become_rarer(followed: Followed, live: bool, longest: 
     followed.core.source_is(replace(RECORD, live=live))
     followed.core.attach()
     pauses = [followed.ended() for _ in range(12)]
-    doubling = int(math.log2(longest / RECONNECT.first)) + 1
-    assert pauses[:doubling] == [RECONNECT.first * 2**n for n in range(doubling)]
+    first = RECONNECT.first if live else RECONNECT.longest
+    doubling = int(math.log2(longest / first)) + 1
+    assert pauses[:doubling] == [first * 2**n for n in range(doubling)]
     assert set(pauses[doubling:]) == {longest}
 
 

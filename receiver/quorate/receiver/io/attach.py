@@ -37,6 +37,9 @@ _LEVELS = {
 
 async def follow(session: Session) -> None:
     """Keep the live stream coming in, until cancelled."""
+    if not session.record.live:
+        # The directory will report its return.
+        await pause(session.directory_changed, session.options.delays.longest)
     while True:
         stream = _LiveStream(session, session.following.attach())
         try:

@@ -6,6 +6,7 @@ What the calls say is not known here.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -38,6 +39,7 @@ class Peers:
         self._connections = connections or Connections()
         self._are_own = connections is None
         self._by_address: dict[str, Connection] = {}
+        self._uses: Counter[str] = Counter()
         self._failing: set[str] = set()
         """The peers whose failure was logged, and that have answered nothing since."""
 
@@ -49,13 +51,29 @@ class Peers:
         """Return the stub of the source at this address."""
         return self._at(address).source
 
+    def use(self, address: str) -> None:
+        """Keep the connection to this address until `leave` is called as often as this."""
+        self._uses[address] += 1
+
+    def leave(self, address: str) -> None:
+        """End one use of an address. After the last one its connection is given back.
+
+        No call to it is under way then.
+        """
+        self._uses[address] -= 1
+        if not self._uses[address]:
+            del self._uses[address]
+            self._failing.discard(address)
+            if (connection := self._by_address.pop(address, None)) is not None:
+                connection.release()
+
     def heard(self, address: str) -> None:
         """Note that the peer at this address said something."""
         self._at(address).heard()
 
     def fetch_turn(self, address: str) -> Turn:
         """Return a turn to fetch from the peer at this address, which is not taken yet."""
-        return self._at(address).fetch_turn()
+        return Turn(lambda: self._at(address).fetches)
 
     def answered(self, address: str) -> None:
         """Note that the peer at this address has answered a call."""

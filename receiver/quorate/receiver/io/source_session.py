@@ -153,6 +153,8 @@ class Session:
         """Set once enough stores have answered, and the start was decided from their answers."""
         self.registered = asyncio.Event()
         self._start_as_asked: StartPosition
+        self._has_lived = record.live
+        """Whether a store said, at any time, that the source streams to it."""
         self.stream: Stream
         self.plan: FetchPlan
         self.following: Following
@@ -167,10 +169,12 @@ class Session:
         self._woken = asyncio.Event()
         self.is_parked = False
         """Whether there is nothing to do until the directory has news of the source."""
+        self._addresses: set[str] = set()
+        """The addresses of the source to which calls may be under way."""
         self._rejoin_at = 0.0
         self._rejoins = 0
         """The attempts to register with the stores that are not joined yet."""
-        self._noted_epochs = (0, 0)
+        self._noted_epochs: tuple[int, int]
         self._noted_stable_upto = NOTHING
         self.lineage_changed = asyncio.Event()
         self._wakes: dict[str, asyncio.Event] = {}
@@ -211,6 +215,9 @@ class Session:
         self.plan = FetchPlan(self.stream, names, delays)
         self.plan.source_live = self.record.live
         self.plan.proxy = self.record.proxy
+        if not self._has_lived:
+            # Since these stores answered, nothing can have come but what the directory reports.
+            self.plan.were_asked(self.registration.answers, asyncio.get_running_loop().time())
         self.following = Following(self.record, self.stream, self.plan, delays)
         noted = partial(self._acknowledging.noted, self)
         self.acknowledgements = Acknowledgements(start.first, noted)
@@ -220,6 +227,8 @@ class Session:
             self.acknowledgements.say_start()
         self._say_start_if_paced()
         self._tell_complete(start)
+        self._noted_epochs = (self.stream.lineage.epoch, self.stream.newest_epoch)
+        self.directory_changed.clear()
         self.registered.set()
         self.acknowledgements.news.note()
         self._tell_proxy("", self.record.proxy)
@@ -246,6 +255,7 @@ class Session:
             self.stream.release()
 
     async def _be_active(self, follow: Callable[[Session], Coroutine[Any, Any, None]]) -> None:
+        self._use_address()
         async with asyncio.TaskGroup() as self._tasks:
             self._staff()
             following = self._tasks.create_task(follow(self))
@@ -254,6 +264,13 @@ class Session:
                 task.cancel()
             self._workers.clear()
             self._wakes.clear()
+        while self._addresses:
+            self.peers.leave(self._addresses.pop())
+
+    def _use_address(self) -> None:
+        if self.record.address not in self._addresses:
+            self._addresses.add(self.record.address)
+            self.peers.use(self.record.address)
 
     # Inputs.
 
@@ -266,6 +283,7 @@ class Session:
             proxy = record.proxy if record.epoch == before.epoch else ""
             record = dataclasses.replace(before, live=live, proxy=proxy)
         self.record = record
+        self._has_lived |= record.live
         self.registration.source_has(record.stores, record.policy)
         self._tell_proxy(before.proxy, record.proxy)
         changed = (before.epoch, before.address, before.stores) != (
@@ -290,6 +308,7 @@ class Session:
             self.plan.set_stores([name for name, _ in record.stores])
             self.plan.source_changed()
             if not self.is_parked:
+                self._use_address()
                 self._staff()
         if record.live or changed:
             self._woken.set()
@@ -661,7 +680,7 @@ class Session:
         """Return whether nothing is left to do until the directory has news of the source."""
         return (
             not self.record.live
-            and self.following.is_away
+            and not self.plan.attached
             and self.plan.were_all_asked
             and not self.stream.outdated
             and self.stream.next > self.stream.known_upto

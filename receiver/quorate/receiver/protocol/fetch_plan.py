@@ -213,6 +213,12 @@ class FetchPlan:
         """Whether every store has been asked what there is, since `ask_again`."""
         return not self._under_way and all(peer.was_asked for peer in self._stores.values())
 
+    def were_asked(self, stores: Iterable[str], now: float) -> None:
+        """Note that these stores have just said what there is."""
+        for store in stores:
+            if (peer := self._stores.get(store)) is not None:
+                peer.was_asked, peer.poll_at = True, now + POLL_SECONDS_QUIET
+
     def ask_again(self) -> None:
         """Ask every store at once what there is, unless a live stream comes in."""
         for peer in self._stores.values():

@@ -8,9 +8,9 @@ waits for anything else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from quorate.protocol.delays import HOPELESS_SECONDS, RECONNECT, Delays, delay_after, with_longest
+from quorate.protocol.delays import HOPELESS_SECONDS, RECONNECT, Delays, delay_after
 from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
 from quorate.protocol.fragments import Assembly
 from quorate.protocol.framing import check_batch, read_header
@@ -160,13 +160,10 @@ class Following:
             self._failures = 0
         self._failures += 1
         # While no store says that the source lives, the directory will report its return.
-        delays = self._delays if self._record.live else with_longest(self._delays, HOPELESS_SECONDS)
+        delays = self._delays
+        if not self._record.live:
+            delays = replace(delays, first=delays.longest, longest=HOPELESS_SECONDS)
         return None if is_news else delay_after(delays, self._failures)
-
-    @property
-    def is_away(self) -> bool:
-        """Whether the last attachment has ended, or failed, and no other one has begun."""
-        return self._failures > 0 and not self._plan.attached
 
     # Inside.
 
