@@ -90,6 +90,9 @@ RECOVERY_WITHOUT_ENDED = Seam(RECOVERY, "without_ended")
 EVENT_LOG = "quorate.transport.event_log"
 EVENTS_KEPT = Seam(EVENT_LOG, "EVENTS_KEPT")
 
+CONNECTIONS = "quorate.transport.connections"
+CONNECTIONS_FETCHES_MAX = Seam(CONNECTIONS, "FETCHES_MAX")
+
 DEREGISTER = "quorate.transport.deregister"
 REPEAT_IN_DEREGISTER = Seam(DEREGISTER, "REPEAT")
 

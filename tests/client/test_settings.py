@@ -221,6 +221,7 @@ def test_what_a_topic_lacks_together_with_the_defaults(tmp_path: Path) -> None:
     assert settings_of(tmp_path, advertised).source_options("a", None).advertise == "h1"
 
 
+@pytest.mark.expects_log("no store has a source")
 async def test_sources_and_receivers_of_a_client_have_the_options_of_its_file(
     stores: Stores, tmp_path: Path
 ) -> None:

@@ -26,13 +26,14 @@ class Stores:
         self._addresses: dict[str, str] = {}
         self.nodes: dict[str, StoreNode] = {}
 
-    async def start(self, name: str, peers: tuple[str, ...] = ()) -> None:
+    async def start(self, name: str, peers: tuple[str, ...] = (), **configuration: Any) -> None:
         node = StoreNode(
             StoreConfiguration(
                 name=name,
                 data_directory=self._directory / name,
                 listen=self._addresses.get(name, "127.0.0.1:0"),
                 peers=peers,
+                **configuration,
             )
         )
         await node.start()

@@ -184,6 +184,7 @@ async def test_the_loops(stores: Stores, name: str, session_id: int) -> None:
     assert sorted(saved) == sorted(payload for _, payload in numbered(0, 199))
 
 
+@pytest.mark.expects_log("no store has a source")
 async def test_the_source_hears_that_it_was_read(
     stores: Stores, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import signal
 import sys
+from pathlib import Path
 
 import pytest
+from tests import seams
 from tests.receiver.real_peers import Stores, numbered, receiver, send, source, take
 
 from quorate.protocol.identity import SourceName
-from quorate.receiver import ReceiverOptions, SourceAttached
+from quorate.receiver import Answer, Gap, ReceiverOptions, SourceAttached
 
 
 @pytest.mark.parametrize("delivery", ["live", "stable"])
@@ -32,6 +34,7 @@ async def test_recovery_live_and_restart(stores: Stores, delivery: str) -> None:
 @pytest.mark.expects_log(
     "another lineage|directory of|does not register the receiver|does not take|lost its quorum"
 )
+@pytest.mark.expects_log("no store has a source")
 async def test_the_source_restarts_while_a_store_is_away(stores: Stores) -> None:
     async with await receiver(stores) as one:
         async with await source(stores) as sending:
@@ -156,6 +159,7 @@ async def test_a_killed_receiver_goes_on_after_what_it_acknowledged(stores: Stor
 
 
 @pytest.mark.processes
+@pytest.mark.expects_log("no store has a source")
 async def test_a_killed_source_is_followed_where_it_returns(stores: Stores) -> None:
     program = """
 import asyncio, sys
@@ -180,3 +184,46 @@ asyncio.run(main())
             process.send_signal(signal.SIGKILL)
             await process.wait()
         assert one.sources == (SourceName("orders", 0x10),)
+
+
+@pytest.mark.expects_log("was released by the stores")
+async def test_one_released_range_is_one_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is longer than what one request asks for."""
+    seams.RETENTION_ROUND_SECONDS.replace(monkeypatch, 0.05)
+    seams.FETCH_PLAN_CHUNK_MESSAGES_MAX.replace(monkeypatch, 500)
+    stores = Stores(tmp_path)
+    for name in "abc":
+        await stores.start(name, retention_messages=1000)
+    async with await source(stores) as sending:
+        await send(sending, 0, 9)
+        await sending.flush()
+        async with await receiver(stores) as one:
+            assert await take(one, 10) == numbered(0, 9)
+        last = 9
+        while await oldest(stores) < 3000:
+            await send(sending, last + 1, last + 500)
+            await sending.flush()
+            last += 500
+    async with await receiver(stores) as one:
+        async with asyncio.timeout(60):
+            first = await one.receive()
+        assert first is not None
+        gaps = [event for event in one._events.kept() if isinstance(event, Gap)]
+        assert [(gap.first, gap.last, gap.cause) for gap in gaps] == [
+            (10, first.sequence - 1, Answer.RELEASED)
+        ]
+    for name in "abc":
+        await stores.stop(name)
+
+
+async def oldest(stores: Stores) -> int:
+    """Return the lowest number that every store still has of the source."""
+    lows = []
+    for node in stores.nodes.values():
+        assert node._engine is not None
+        (state,) = node._engine.core.sources.values()
+        lows.append(state.held.retained_from)
+    await asyncio.sleep(0.05)
+    return min(lows)

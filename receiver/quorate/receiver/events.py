@@ -14,6 +14,16 @@ from quorate.transport.event_log import EventsLost as EventsLost
 
 
 @dataclass(frozen=True, slots=True)
+class NoSourceYet:
+    """No store knows a source of the receiver's topic. The receiver waits for one."""
+
+    topic: str
+    """The topic, or the pattern that topics must match."""
+    known_topics: tuple[str, ...]
+    """The topics that the stores have; at most 100 from each. One may be what was meant."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoreRegistered:
     """A store has registered this receiver of the source."""
 
@@ -264,7 +274,8 @@ class ProxyGone:
 
 
 Event = (
-    StoreRegistered
+    NoSourceYet
+    | StoreRegistered
     | StoreUnresponsive
     | StoreReturned
     | StoreRefused

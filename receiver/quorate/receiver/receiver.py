@@ -42,7 +42,7 @@ from quorate.protocol.limits import SESSION_ID_MAX
 from quorate.protocol.patterns import topic_pattern as compiled
 from quorate.protocol.timeouts import check_timeout
 from quorate.receiver.cursor import Cursor
-from quorate.receiver.events import Event
+from quorate.receiver.events import Event, NoSourceYet
 from quorate.receiver.io.acknowledge import Acknowledger
 from quorate.receiver.io.attach import follow
 from quorate.receiver.io.channels import Peers
@@ -450,6 +450,8 @@ class Receiver:
         self._may_register.set()
         wait = self._options.wait_for_source
         if wait is None or registered:
+            if not self._sessions:
+                self._tell_no_source()
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, begun + wait - loop.time())):
@@ -457,6 +459,14 @@ class Receiver:
         self._check_open()
         if not self._registered.is_set():
             raise UnknownTopic(self._what, ", ".join(self.known_topics))
+
+    def _tell_no_source(self) -> None:
+        topics = self.known_topics
+        known = ", ".join(topics) or "none"
+        log.warning(
+            "no store has a source of %s yet; waiting for one. Known topics: %s.", self._what, known
+        )
+        self._events.add(NoSourceYet(self._what, topics))
 
     async def _find_stores(self) -> None:
         """Wait until each store was heard or has failed.

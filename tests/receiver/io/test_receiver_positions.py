@@ -343,12 +343,14 @@ async def test_a_silent_store_holds_up_registration_no_longer_than_the_interval(
 # Finding sources and stores.
 
 
+@pytest.mark.expects_log("no store has a source")
 async def test_an_unknown_topic(group: Group) -> None:
     await group.announce()
     with pytest.raises(UnknownTopic, match="orders"):
         await opened(group, topic="ordesr", options={"wait_for_source": 0.05})
 
 
+@pytest.mark.expects_log("no store has a source")
 async def test_a_source_that_comes_later(group: Group) -> None:
     async with await opened(group) as receiver:
         assert receiver.sources == ()
@@ -512,6 +514,7 @@ def at_the_end(point: StartingPoint) -> int:
     return point.high + 1
 
 
+@pytest.mark.expects_log("no store has a source")
 async def test_a_source_that_begins_later_is_delivered_from_its_first_message(
     group: Group,
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -40,8 +39,6 @@ from quorate.protocol.identity import SourceName, parse_session_id
 if TYPE_CHECKING:
     from quorate.protocol.attributes import Attributes
     from quorate.receiver import Message, Receiver
-
-_log = logging.getLogger("quorate.console")
 
 
 def receive(
@@ -168,12 +165,6 @@ class _Receiving:
             showing = None
             if self.events:
                 showing = asyncio.create_task(show_events(receiver.events(), self.settings.output))
-            if not receiver.sources:
-                _log.warning(
-                    "no store has a source of %s yet; waiting for one. Known topics: %s.",
-                    self.opening.get("topic") or self.opening["topic_pattern"],
-                    ", ".join(receiver.known_topics) or "none",
-                )
             try:
                 # Ctrl-C is a normal end. Closing acknowledges the printed messages.
                 with suppress(asyncio.CancelledError):
