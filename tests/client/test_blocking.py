@@ -62,6 +62,7 @@ def test_a_close_that_fails() -> None:
         run_blocking(store.stop())
 
 
+@pytest.mark.expects_log("no store has a source")
 def test_a_close_tells_receivers_how_long_to_wait(
     stores_aside: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:

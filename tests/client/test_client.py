@@ -136,6 +136,7 @@ async def test_a_close_that_fails() -> None:
         await store.stop()
 
 
+@pytest.mark.expects_log("no store has a source")
 async def test_a_close_tells_receivers_how_long_to_wait(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -183,6 +183,7 @@ async def test_a_source_that_no_store_registers_holds_up_the_others_for_an_inter
 
 
 @pytest.mark.expects_log("directory of|is silent|does not register")
+@pytest.mark.expects_log("no store has a source")
 async def test_one_that_gave_up_on_a_hanging_store_gets_sources_that_come_later(
     stores: Stores,
 ) -> None:

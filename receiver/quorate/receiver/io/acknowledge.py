@@ -70,7 +70,7 @@ def _told_at(address: str, session: Session) -> _Told:
 
 @dataclass(slots=True)
 class _Store:
-    """What one store is to be told, and when."""
+    """The news for one store, and the times at which it is told again."""
 
     news: set[SourceName] = field(default_factory=set)
     """The sources of which there may be something to tell."""

@@ -1,7 +1,7 @@
 """One source of a running receiver: this module holds the cores and does what they say.
 
-A session parks while its source is gone and there is nothing left to do: then it has no tasks but
-its own, and waits for news from the stores' directory.
+A session parks while its source is gone and there is nothing left to do. Then it has no tasks but
+its own. It waits for news from the stores' directory.
 
 The loops that bring it input are in quorate.receiver.io.attach and quorate.receiver.io.fetch.
 """
