@@ -461,6 +461,7 @@ async def test_a_reg_id_at_some_stores_and_none_at_others(group: Group) -> None:
 # The directory and proxies.
 
 
+@pytest.mark.expects_log("no store has a source")
 async def test_a_store_tells_of_sources_that_it_does_not_have(group: Group) -> None:
     await group.start("d")
     async with asyncio.timeout(60):
