@@ -9,6 +9,7 @@ from tests import seams
 from tests.receiver.fakes import NAME, FakeStore, Group
 from tests.receiver.support import numbers, opened, position_is, take, told
 
+from quorate.protocol.delays import Delays
 from quorate.protocol.errors import Fenced, StoreStopping
 from quorate.protocol.policy import Group as PolicyGroup
 from quorate.protocol.policy import IntergroupRule, Policy
@@ -25,7 +26,7 @@ GONE = "directory of|does not register the receiver"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    seams.SOURCE_SESSION_HOUSEKEEPING_SECONDS.replace(monkeypatch, 0.1)
+    seams.JOINING_REJOIN.replace(monkeypatch, Delays(first=0.1, longest=0.8))
     seams.RECEIVER_ACKNOWLEDGE_REPEAT_SECONDS.replace(monkeypatch, 0.1)
 
 

@@ -13,6 +13,7 @@ from tests.receiver.fakes import NAME, Group, Served
 from tests.receiver.support import numbers, opened, position_is, take, told
 
 from quorate.client import receiver_events as event
+from quorate.protocol.delays import Delays
 from quorate.protocol.identity import SourceName
 from quorate.receiver import Receiver
 from quorate.v1 import messages_pb2 as v1
@@ -165,7 +166,7 @@ async def test_a_store_that_forgot_a_parked_session_registers_it_again(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seams.RECEIVER_ACKNOWLEDGE_REPEAT_SECONDS.replace(monkeypatch, 0.02)
-    seams.SOURCE_SESSION_HOUSEKEEPING_SECONDS.replace(monkeypatch, 0.02)
+    seams.JOINING_REJOIN.replace(monkeypatch, Delays(first=0.02, longest=0.16))
     await group.announce(live=False)
     group.store(9)
     async with await opened(group) as receiver:

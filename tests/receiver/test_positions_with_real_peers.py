@@ -12,6 +12,7 @@ from tests import seams
 from tests.receiver.real_peers import QUICK, Stores, numbered, receiver, send, source, take
 from tests.receiver.support import told
 
+from quorate.protocol.delays import Delays
 from quorate.protocol.errors import Fenced, NoQuorum
 from quorate.receiver import (
     ReceiverOptions,
@@ -27,7 +28,7 @@ from quorate.receiver.blocking import Receiver as BlockingReceiver
 @pytest.fixture(autouse=True)
 def _repeated_often(monkeypatch: pytest.MonkeyPatch) -> None:
     seams.RECEIVER_ACKNOWLEDGE_REPEAT_SECONDS.replace(monkeypatch, 0.1)
-    seams.SOURCE_SESSION_HOUSEKEEPING_SECONDS.replace(monkeypatch, 0.1)
+    seams.JOINING_REJOIN.replace(monkeypatch, Delays(first=0.1, longest=0.8))
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,9 @@ REPEAT = Delays(first=0.1, factor=1.5, longest=0.5)
 REGISTER = Delays(first=0.5, factor=1.0, longest=0.5, jitter=0.0)
 """A receiver's registration that too few stores have answered is tried again."""
 
+REJOIN = Delays(first=1.0, longest=8.0)
+"""A running receiver registers with stores that were away."""
+
 REST = Delays(first=0.02, factor=1.0, longest=0.02, jitter=1.0)
 """A receiver's registration takes a higher epoch, because a store holds one."""
 

@@ -6,6 +6,7 @@ Which attempts fail, and what an attempt does, is the caller's own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -28,6 +29,14 @@ def delay(delays: Delays, failures: int) -> float:
 def shortened(delays: Delays, seconds: float) -> float:
     """Return a delay that a rule has computed, shortened by chance as these delays say."""
     return seconds * (1.0 - delays.jitter * _CHANCE.random())
+
+
+async def pause(until: asyncio.Event, seconds: float | None) -> None:
+    """Wait for the event to be set, but no longer than this, and clear it."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await until.wait()
+    until.clear()
 
 
 def around_one() -> float:

@@ -537,7 +537,7 @@ class Receiver:
         deleted: set[str] = set()
         silent = {watcher.address for watcher in unheard}
         for session in self._sessions.values():
-            waiting = session.waiting_for_stores()
+            waiting = session.joining.waiting_for_stores()
             for name, address in session.record.stores:
                 if names.setdefault(address, name) == address:
                     names[address] = name  # the store was given without a name

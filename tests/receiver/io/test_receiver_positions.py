@@ -12,6 +12,7 @@ from tests.foreign import NOT_GRPC, answering
 from tests.receiver.fakes import NAME, Group, Served
 from tests.receiver.support import QUICK, numbers, opened, position_is, take, told
 
+from quorate.protocol.delays import Delays
 from quorate.protocol.errors import (
     DELETED_HERE,
     Fenced,
@@ -283,7 +284,7 @@ async def test_a_flush_counts_nothing_that_stores_took_of_a_stream_that_is_over(
 async def test_a_store_that_lost_the_receiver_gets_to_know_it_again(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seams.SOURCE_SESSION_HOUSEKEEPING_SECONDS.replace(monkeypatch, 0.02)
+    seams.JOINING_REJOIN.replace(monkeypatch, Delays(first=0.02, longest=0.16))
     seams.RECEIVER_ACKNOWLEDGE_REPEAT_SECONDS.replace(monkeypatch, 0.05)
     await group.announce()
     group.store(24)

@@ -24,11 +24,8 @@ from quorate.receiver.io.channels import (
     Peers,
 )
 from quorate.receiver.io.fetch import hear_stable
-from quorate.receiver.io.source_session import (
-    Session,
-    pause,
-)
-from quorate.transport.delays import delay
+from quorate.receiver.io.source_session import Session
+from quorate.transport.delays import delay, pause
 from quorate.transport.failures import errors_of, failure_from_wire
 from quorate.v1 import store_pb2 as store_v1
 

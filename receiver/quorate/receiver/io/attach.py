@@ -17,13 +17,10 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.receiver import events as event
 from quorate.receiver.io.confirm import Confirming
-from quorate.receiver.io.source_session import (
-    Session,
-    pause,
-)
+from quorate.receiver.io.source_session import Session
 from quorate.receiver.options import ConfirmDelivery
 from quorate.receiver.protocol import live_stream
-from quorate.transport.delays import shortened
+from quorate.transport.delays import pause, shortened
 from quorate.transport.failures import errors_of
 from quorate.v1 import source_pb2 as source_v1
 

@@ -13,7 +13,8 @@ from quorate.protocol.errors import QuorateError
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.receiver.io.channels import CALL_SECONDS
-from quorate.receiver.io.source_session import Session, pause
+from quorate.receiver.io.source_session import Session
+from quorate.transport.delays import pause
 from quorate.transport.failures import errors_of
 from quorate.v1 import source_pb2 as source_v1
 

@@ -9,28 +9,23 @@ The loops that bring it input are in quorate.receiver.io.attach and quorate.rece
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import logging
-import uuid
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
-from quorate.protocol.delays import REGISTER, Delays, delay_after
 from quorate.protocol.delivery import Delivery
-from quorate.protocol.errors import QuorateError, StoreStopping, Unreachable
+from quorate.protocol.errors import Unreachable
 from quorate.protocol.limits import FRAME_BYTES_MAX, NOTHING
 from quorate.protocol.ranges import Range
 from quorate.receiver import events as event
 from quorate.receiver.io.channels import Peers
 from quorate.receiver.io.inbox import Inbox
-from quorate.receiver.io.locate import locate
+from quorate.receiver.io.joining import Joining, News
 from quorate.receiver.io.redelivery import Redelivery
-from quorate.receiver.io.register import Registrar
 from quorate.receiver.message import DeliveredBatch
 from quorate.receiver.options import ReceiverOptions
-from quorate.receiver.protocol import registration
 from quorate.receiver.protocol.consumed import Acknowledgements
 from quorate.receiver.protocol.directory import SourceRecord
 from quorate.receiver.protocol.fetch_plan import (
@@ -40,19 +35,14 @@ from quorate.receiver.protocol.fetch_plan import (
     Request,
 )
 from quorate.receiver.protocol.live_stream import Following
-from quorate.receiver.protocol.start_position import (
-    StartPosition,
-    StoreAnswer,
-    chosen_again,
-    decide_start,
-    has_position,
-)
+from quorate.receiver.protocol.registration import Answered, Joined
 from quorate.receiver.protocol.stream import (
     Room,
     Stream,
 )
 from quorate.receiver.protocol.subscription import Seen, Subscription
-from quorate.receiver.start import Start, StartKind
+from quorate.receiver.start import Start
+from quorate.transport.delays import pause
 from quorate.transport.event_log import EventLog
 from quorate.transport.turns import Turn
 
@@ -63,14 +53,6 @@ STALLED_SECONDS = 3.0
 """The time, in seconds, for which one message must be missing to be worth an event."""
 RECHECK_SECONDS = 0.1
 """The time, in seconds, until room that another source's stream gave back is noticed."""
-
-
-async def pause(until: asyncio.Event, seconds: float | None) -> None:
-    """Wait for the event to be set, but no longer than this, and clear it."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await until.wait()
-    until.clear()
 
 
 class Acknowledging(Protocol):
@@ -134,25 +116,11 @@ class Session:
         self.room = room
         self.events = events
         self._tell_stores_changed = stores_changed
-        self._subscribed = subscribed
         self._may_register = may_register
         self._acknowledging = acknowledging
-        self._start = start
-        self.registration = registration.Registration(
-            record.source,
-            record.stores,
-            record.policy,
-            session_id,
-            uuid.uuid4().bytes,
-            options.registration_interval,
-            take_over=take_over,
-        )
-        self.registration.protection.until = asyncio.get_running_loop().time() + patience
-        self._registrar = Registrar(self.registration, peers, reg_ids, options, self._heard)
         self.ready = asyncio.Event()
         """Set once enough stores have answered, and the start was decided from their answers."""
         self.registered = asyncio.Event()
-        self._start_as_asked: StartPosition
         self._has_lived = record.live
         """Whether a store said, at any time, that the source streams to it."""
         self.stream: Stream
@@ -165,15 +133,27 @@ class Session:
         self.consumed = asyncio.Event()
         """Set when messages were consumed, for the one that confirms them to the source."""
         self.directory_changed = asyncio.Event()
+        self.joining = Joining(
+            record,
+            peers=peers,
+            session_id=session_id,
+            reg_ids=reg_ids,
+            take_over=take_over,
+            options=options,
+            events=events,
+            subscribed=subscribed,
+            patience=patience,
+            start=start,
+            directory_changed=self.directory_changed,
+            tell=self._joining_has_news,
+        )
+        self.registration = self.joining.registration
         self._housekeeping = asyncio.Event()
         self._woken = asyncio.Event()
         self.is_parked = False
         """Whether there is nothing to do until the directory has news of the source."""
         self._addresses: set[str] = set()
         """The addresses of the source to which calls may be under way."""
-        self._rejoin_at = 0.0
-        self._rejoins = 0
-        """The attempts to register with the stores that are not joined yet."""
         self._noted_epochs: tuple[int, int]
         self._noted_stable_upto = NOTHING
         self.lineage_changed = asyncio.Event()
@@ -184,23 +164,14 @@ class Session:
         self._stalled_at: tuple[int, float] | None = None
 
     async def ask(self) -> None:
-        """Ask the stores where to start, without registering.
-
-        A receiver that cannot open leaves a working instance alone.
-        """
-        await self._hear_enough(self._registrar.ask)
-        self._start_as_asked = await self._decide_start(self.options)
+        """Ask the stores where to start, without registering."""
+        await self.joining.ask()
         self.ready.set()
 
     async def open(self) -> None:
-        """Register with the stores once the receiver can open, and decide where to start.
-
-        The positions may have moved since the stores were asked. So that is decided again.
-        """
+        """Register with the stores once the receiver can open, and decide where to start."""
         await self._may_register.wait()
-        await self._hear_enough(self._registrar.register)
-        again = chosen_again(self._start_as_asked)
-        start = await self._decide_start(dataclasses.replace(self.options, choose_start=again))
+        start = await self.joining.register()
         self.stream = Stream(
             start.lineage,
             start.first,
@@ -226,7 +197,8 @@ class Session:
             # it would be told of a gap of messages that this instance was not entitled to either.
             self.acknowledgements.say_start()
         self._say_start_if_paced()
-        self._tell_complete(start)
+        self._note_source_reg_id()
+        self.joining.tell_complete(start)
         self._noted_epochs = (self.stream.lineage.epoch, self.stream.newest_epoch)
         self.directory_changed.clear()
         self.registered.set()
@@ -284,7 +256,7 @@ class Session:
             record = dataclasses.replace(before, live=live, proxy=proxy)
         self.record = record
         self._has_lived |= record.live
-        self.registration.source_has(record.stores, record.policy)
+        self.joining.source_is(record)
         self._tell_proxy(before.proxy, record.proxy)
         changed = (before.epoch, before.address, before.stores) != (
             record.epoch,
@@ -422,7 +394,7 @@ class Session:
 
     def rejoin(self) -> None:
         """Register at once with the stores that are not joined."""
-        self._rejoin_at = 0.0
+        self.joining.hurry()
         self._housekeeping.set()
         self._woken.set()
 
@@ -483,80 +455,11 @@ class Session:
 
     # Inside.
 
-    async def _hear_enough(self, try_all: Callable[[], Awaitable[None]]) -> None:
-        told: event.RegistrationWaiting | tuple[str, ...] | None = None
-        while True:
-            await try_all()
-            if self.registration.enough:
-                return
-            now = asyncio.get_running_loop().time()
-            kept_out = self.registration.waiting_for_identity(now)
-            waiting = kept_out[0] if kept_out is not None else self.waiting_for_stores()
-            if waiting != told:
-                told = waiting
-                self._tell_waiting(kept_out)
-            await pause(self.directory_changed, REGISTER.first)
-
-    def _tell_waiting(self, kept_out: tuple[tuple[str, ...], float] | None) -> None:
-        """Report what the registration waits for: other stores, or the end of a protection."""
-        if kept_out is not None:
-            stores, seconds = kept_out
-            log.warning(
-                "%s: registration waits for another instance of this receiver, which %s protect; "
-                "that ends in %.1f s",
-                self.source, ", ".join(stores), seconds,
-            )  # fmt: skip
-            self.events.add(event.WaitingForIdentity(self.source, stores, seconds))
-            return
-        waiting = self.waiting_for_stores()
-        log.warning(
-            "%s: registration waits for more stores: possible with %s; in limbo: %s; not "
-            "registered: %s",
-            self.source,
-            *(", ".join(names) or "none" for names in waiting.by_kind),
-        )
-        self.events.add(waiting)
-
-    async def _decide_start(self, options: ReceiverOptions) -> StartPosition:
-        seen = await self._subscribed()
-        policy, located = self.record.policy, dict[str, int]()
-        if self._start.kind is StartKind.SINCE and not has_position(
-            policy, self.registration.answers
-        ):
-            located = await self._located(self._start.value)
-        answers = self.registration.answers
-        return decide_start(self.source, policy, answers, options, seen, self._start, located)
-
-    async def _located(self, time_ns: int) -> dict[str, int]:
-        """Return the first number since this time, by store. Wait until a store says it."""
-        seconds = self.options.registration_interval
-        while True:
-            addresses = {
-                store: address
-                for store, address in self.record.stores
-                if store in self.registration.answers
-            }
-            located = await locate(self.peers, self.source, addresses, time_ns, seconds)
-            if located:
-                return located
-            await pause(self.directory_changed, REGISTER.first)
-
     def _say_start_if_paced(self) -> None:
         # A source that waits for acknowledgements of messages that this receiver never asks for
         # would wait for ever.
         if self.record.paced:
             self.acknowledgements.say_start()
-
-    def waiting_for_stores(self) -> event.RegistrationWaiting:
-        """Return which stores register this receiver, as they said so far, and which do not."""
-        answers, limbo = self.registration.answers, self.registration.in_limbo
-        names = [name for name, _ in self.record.stores]
-        return event.RegistrationWaiting(
-            self.source,
-            tuple(name for name in names if name in answers and name not in limbo),
-            tuple(name for name in names if name in limbo),
-            tuple(name for name in names if name not in answers and name not in limbo),
-        )
 
     def _tell_proxy(self, before: str, now: str) -> None:
         if before != now and self.registered.is_set():
@@ -565,65 +468,17 @@ class Session:
             if now:
                 self.events.add(event.ProxyServes(self.source, now))
 
-    def _tell_complete(self, start: StartPosition) -> None:
-        answers, limbo = self.registration.answers, self.registration.in_limbo
-        for name, answer in answers.items():
-            self._tell_registered(name, answer)
-        names = [name for name, _ in self.record.stores]
-        log.info("%s: registered, starting at %d", self.source, start.first)
-        self.events.add(
-            event.RegistrationComplete(
-                self.source,
-                start.first,
-                start.point.low,
-                start.point.low_by_request_maximum,
-                start.high,
-                tuple(name for name in names if name in answers),
-                tuple(name for name in names if name not in answers),
-                tuple(name for name in names if name in limbo),
-            )
-        )
-
-    def _tell_registered(self, name: str, answer: StoreAnswer) -> None:
-        reg_ids = {one.source_reg_id for one in self.registration.answers.values()}
-        self.acknowledgements.progress.source_reg_id = reg_ids.pop() if len(reg_ids) == 1 else 0
-        self.events.add(
-            event.StoreRegistered(
-                self.source,
-                name,
-                answer.reg_id,
-                answer.source_reg_id,
-                answer.known,
-                answer.acknowledged_upto,
-                answer.limbo,
-                answer.state_only,
-            )
-        )
-
-    def _heard(self, told: registration.Event) -> None:
-        """Act on an event of the registration."""
-        match told:
-            case registration.Refused(store, error):
-                self._refused(store, error)
-            case registration.NewerFound(store):
-                log.warning(
-                    "store %s has a newer instance of the receiver of %s", store, self.source
-                )
-            case registration.Contested(error):
-                log.warning("%s: %s", self.source, error)
-            case registration.Answered(_, answer):
+    def _joining_has_news(self, news: News) -> None:
+        match news:
+            case Answered(_, answer):
                 self.withdraw(self.stream.adopt(answer.lineage))
-            case registration.Joined(stores) if self.registered.is_set():
+            case Joined(stores) if self.registered.is_set():
                 self.acknowledgements.news.note()
-                for store in sorted(stores):
-                    self._tell_registered(store, self.registration.answers[store])
+                self._note_source_reg_id()
+                self.joining.tell_joined(stores)
 
-    def _refused(self, store: str, error: QuorateError) -> None:
-        log.warning("%s: store %s does not register the receiver: %s", self.source, store, error)
-        if isinstance(error, Unreachable | StoreStopping):
-            self.events.add(event.StoreUnresponsive(self.source, store, str(error)))
-        else:
-            self.events.add(event.StoreRefused(self.source, store, error))
+    def _note_source_reg_id(self) -> None:
+        self.acknowledgements.progress.source_reg_id = self.joining.source_reg_id
 
     def _change_stores(self, before: SourceRecord, record: SourceRecord) -> None:
         were, are = dict(before.stores), dict(record.stores)
@@ -646,35 +501,20 @@ class Session:
 
     async def _keep_house(self) -> None:
         """Look after the registration and the delivery, until the session may park."""
-        self._rejoins = 0
-        self._delay_rejoin()
+        self.joining.begin_anew()
         while not self._may_park():
             await pause(self._housekeeping, self._housekeeping_seconds())
             self._watch_for_stall()
-            if self._lacks_stores and asyncio.get_running_loop().time() >= self._rejoin_at:
-                await self._registrar.keep_house()
-                self._rejoins = self._rejoins + 1 if self._lacks_stores else 0
-                self._delay_rejoin()
+            await self.joining.keep_up()
         self.is_parked = True
         self._woken.clear()
 
-    @property
-    def _lacks_stores(self) -> bool:
-        """Whether some store does not know this instance."""
-        return self.registration.joined != self.registration.stores.keys()
-
-    def _delay_rejoin(self) -> None:
-        delays = Delays(first=HOUSEKEEPING_SECONDS, longest=8 * HOUSEKEEPING_SECONDS)
-        self._rejoin_at = asyncio.get_running_loop().time() + delay_after(delays, self._rejoins + 1)
-
     def _housekeeping_seconds(self) -> float | None:
         """Return for how long there is nothing to look after; None: until something happens."""
-        seconds = []
-        if self.stream.behind:
-            seconds.append(HOUSEKEEPING_SECONDS)
-        if self._lacks_stores:
-            seconds.append(max(0.0, self._rejoin_at - asyncio.get_running_loop().time()))
-        return min(seconds, default=None)
+        rejoin = self.joining.seconds()
+        if not self.stream.behind:
+            return rejoin
+        return HOUSEKEEPING_SECONDS if rejoin is None else min(rejoin, HOUSEKEEPING_SECONDS)
 
     def _may_park(self) -> bool:
         """Return whether nothing is left to do until the directory has news of the source."""
@@ -684,7 +524,7 @@ class Session:
             and self.plan.were_all_asked
             and not self.stream.outdated
             and self.stream.next > self.stream.known_upto
-            and (self._rejoins > 0 or not self._lacks_stores)
+            and self.joining.has_tried
             and self._acknowledging.is_done(self)
         )
 
