@@ -12,7 +12,7 @@ from tests.sockets import connections_to
 
 from quorate.receiver import Receiver
 from quorate.source import Source, WaitingForStores
-from quorate.transport.connections import TURNS, Connections
+from quorate.transport.connections import OPENINGS_MAX, Connections
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ async def test_sources_that_open_take_turns_at_a_store(stores: Stores) -> None:
     connections = Connections()
     others = [connections.connect(node.address) for node in stores.nodes.values()]
     for other in others:
-        for _ in range(TURNS):
+        for _ in range(OPENINGS_MAX):
             await other.turn.acquire()
     waits: asyncio.Queue[object] = asyncio.Queue()
     opening = asyncio.create_task(
