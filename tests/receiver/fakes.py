@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import grpc.aio
@@ -149,6 +150,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.word = Word()
         """Who it says that it is, and whom it knows."""
         self.changed = asyncio.Condition()
+        self.told = 0
         self.beating = asyncio.Event()
         """Cleared: heartbeats are not answered."""
         self.beating.set()
@@ -169,6 +171,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
 
     async def tell(self) -> None:
         """Let those that watch hear of what is new."""
+        self.told += 1
         async with self.changed:
             self.changed.notify_all()
 
@@ -262,7 +265,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             elif one.upto < 0:
                 self.signs_of_life += 1
             else:
-                assert one.source_epoch == self.sources[source].lineage.epoch
+                assert one.source_epoch <= self.sources[source].lineage.epoch
                 receiver[1] = max(receiver[1], min(one.upto, self.sources[source].high))
                 self.acknowledgements.append(one.upto)
                 if receiver[1] < one.upto:
@@ -299,6 +302,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         told: dict[SourceName, bytes] = {}
         first = True
         while True:
+            told_before = self.told
             for source, served in list(self.sources.items()):
                 if request.topic and request.topic != source.topic:
                     continue
@@ -321,7 +325,11 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
                 self.snapshots += 1
                 await self.tell()
             async with self.changed:
-                await self.changed.wait()
+                # What is told while an entry is sent must not be missed.
+                await self.changed.wait_for(partial(self._was_told_since, told_before))
+
+    def _was_told_since(self, before: int) -> bool:
+        return self.told != before
 
     async def until(self, what: Any) -> None:
         """Wait until something is true of this store, looked at after each acknowledgement."""

@@ -1,8 +1,8 @@
 """How a receiver joins the stores of one source: it asks, registers, and decides where to start.
 
 It also registers with stores that were away, for as long as the receiver runs. The calls are in
-quorate.receiver.io.register, and the rules in the protocol folder. What follows from a start is for
-quorate.receiver.io.source_session.
+quorate.receiver.io.register, and the rules in the protocol folder. The session of the source, in
+quorate.receiver.io.source_session, acts on the start.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Joining:
     def _delay(self) -> None:
         self._rejoin_at = self._now() + delay_after(REJOIN, self._rejoins + 1)
 
-    # What is reported.
+    # Reports to the application.
 
     @property
     def source_reg_id(self) -> int:
