@@ -126,6 +126,19 @@ def test_a_store_that_the_stream_has_left_may_be_wiped() -> None:
     assert core.known("store a", b"new disk", [], 0.9, "b") == ["a"]
 
 
+def test_a_source_that_closes_asks_no_store_what_it_holds() -> None:
+    """Its connections may be closed already."""
+    core = moving()
+    core.loaded([kept(0, b"0", b"1", b"2", b"3")], 0.2)
+    streams(core, "abcx", 0.3)
+    assert set(core.looks_due(0.4)) == set("abcx")
+    core = moving()
+    core.loaded([kept(0, b"0", b"1", b"2", b"3")], 0.2)
+    streams(core, "abcx", 0.3)
+    core.close()
+    assert core.looks_due(0.4) == []
+
+
 def test_the_old_stores_are_needed_until_the_new_ones_have_everything() -> None:
     core = moving()
     core.loaded([kept(0, b"0", b"1", b"2", b"3")], 0.2)

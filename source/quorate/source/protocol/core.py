@@ -505,7 +505,8 @@ class SourceCore:
 
     def looks_due(self, now: float) -> list[str]:
         """Return the stores to ask again for the promise of this epoch, to hear what they hold."""
-        return self.changing.due(now) if self.registration.phase is Phase.STREAMING else []
+        is_of_use = self.registration.phase is Phase.STREAMING and not self.closing
+        return self.changing.due(now) if is_of_use else []
 
     def looked(self, store: str, epoch: int, grant: Grant | None, now: float) -> None:
         """Note what a store that was due holds; None: it did not answer."""
