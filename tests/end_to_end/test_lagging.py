@@ -58,8 +58,12 @@ async def test_a_store_that_never_catches_up_holds_up_nobody_and_is_whole_in_the
         await s3.until("it goes on", lambda _, before=before: held_upto() > before)  # type: ignore[misc]
     assert most - memory < _ROUNDS * _MESSAGES * _SIZE // 2, "it keeps what the store lacks"
     # What has left it the store gets from its peers.
-    assert any(
-        kind == "Reclaimed" and facts["forced"] == "True" for kind, facts in source.lines("event")
+    await source.progress.until(
+        "it says what has left it",
+        lambda: any(
+            kind == "Reclaimed" and facts["forced"] == "True"
+            for kind, facts in source.lines("event")
+        ),
     )
     for store in stores[:2]:
         await store.until("it knows what is stable", lambda of: of["stable_upto"] == last)

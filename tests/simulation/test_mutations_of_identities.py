@@ -13,7 +13,6 @@ from tests import seams
 from tests.simulation.circumstances import PAIR, SAFETY, THREE
 from tests.simulation.endings import Mortality
 from tests.simulation.guards import Mutation, missed
-from tests.simulation.simulation import Failed, simulate
 from tests.simulation.test_mutations import _promise_leaves_the_stream
 
 from quorate.protocol.identity import SourceName
@@ -180,10 +179,3 @@ def test_a_guard_that_is_taken_out_is_missed(
 @pytest.mark.xfail(strict=True, reason="no world of the first 900 misses it")
 def test_positions_that_outlive_their_stream_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     missed(Mutation(_positions_outlive_their_stream, ENDED, ("I4",)), monkeypatch)
-
-
-@pytest.mark.long
-@pytest.mark.xfail(strict=True, raises=Failed, reason="one is withdrawn: I3 is violated")
-def test_stable_messages_are_not_withdrawn_where_a_stream_begins_anew() -> None:
-    weather: dict[str, Any] = {**ENDED}
-    simulate(95, **weather)

@@ -768,9 +768,7 @@ class SourceCore:
     def _give_up(self, now: float) -> None:
         """End the source if it had too few stores for as long as its options allow."""
         patience = self._options.delays.give_up_after
-        if patience is None or self.complete:
-            return
-        if now >= self._was_complete_at + patience:
+        if patience is not None and not self.complete and now >= self._was_complete_at + patience:
             self.fail(self.unfinished())
 
     def _overtake(self, now: float) -> None:
