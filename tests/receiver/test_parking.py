@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 from tests import seams
@@ -49,6 +51,16 @@ def parked(receiver: Receiver) -> int:
     return sum(session.is_parked for session in receiver._sessions.values())
 
 
+@contextlib.asynccontextmanager
+async def one_parked(group: Group, **options: Any) -> AsyncIterator[Receiver]:
+    """Open a receiver that has taken the ten messages of its source, whose session has parked."""
+    async with await opened(group, **options) as receiver:
+        await take(receiver, 10)
+        assert await receiver.receive(timeout=0) is None
+        await until(lambda: parked(receiver) == 1)
+        yield receiver
+
+
 def tasks() -> Counter[str]:
     return Counter(task.get_coro().__qualname__ for task in asyncio.all_tasks())  # type: ignore[union-attr]
 
@@ -72,10 +84,7 @@ async def test_a_session_whose_source_is_gone_has_no_tasks(group: Group) -> None
 async def test_a_parked_session_wakes_for_what_a_store_has(group: Group) -> None:
     await group.announce(live=False)
     group.store(9)
-    async with await opened(group) as receiver:
-        await take(receiver, 10)
-        assert await receiver.receive(timeout=0) is None
-        await until(lambda: parked(receiver) == 1)
+    async with one_parked(group) as receiver:
         group.store(14)
         await group.stores[1].tell()
         assert numbers(await take(receiver, 5)) == list(range(10, 15))
@@ -87,10 +96,7 @@ async def test_a_parked_session_wakes_for_what_a_store_has(group: Group) -> None
 async def test_a_parked_session_wakes_when_its_source_is_back(group: Group) -> None:
     await group.announce(live=False)
     group.store(9)
-    async with await opened(group) as receiver:
-        await take(receiver, 10)
-        assert await receiver.receive(timeout=0) is None
-        await until(lambda: parked(receiver) == 1)
+    async with one_parked(group) as receiver:
         await group.announce(live=True)
         await told(receiver, event.SourceAttached)
         group.send(19)
@@ -100,10 +106,7 @@ async def test_a_parked_session_wakes_when_its_source_is_back(group: Group) -> N
 async def test_a_parked_session_moves_to_the_epoch_of_a_new_instance(group: Group) -> None:
     await group.announce(live=False)
     group.store(9)
-    async with await opened(group) as receiver:
-        await take(receiver, 10)
-        assert await receiver.receive(timeout=0) is None
-        await until(lambda: parked(receiver) == 1)
+    async with one_parked(group) as receiver:
         await group.restart_source(kept_upto=9)
         await group.source.until_attached()
         group.send(12)
@@ -117,10 +120,7 @@ async def test_a_store_that_comes_back_finds_a_parked_session(group: Group) -> N
     group.store(9)
     away = group.stores[2]
     await away.stop()
-    async with await opened(group, options={"registration_interval": 0.1}) as receiver:
-        await take(receiver, 10)
-        assert await receiver.receive(timeout=0) is None
-        await until(lambda: parked(receiver) == 1)
+    async with one_parked(group, options={"registration_interval": 0.1}) as receiver:
         away.sources[NAME].held.add(10, 11)
         away.sources[NAME].stable_upto = 11
         await away.start()
@@ -153,10 +153,7 @@ async def test_a_parked_session_gives_signs_of_life(
     await group.announce(live=False)
     group.store(9)
     store = group.stores[0]
-    async with await opened(group) as receiver:
-        await take(receiver, 10)
-        assert await receiver.receive(timeout=0) is None
-        await until(lambda: parked(receiver) == 1)
+    async with one_parked(group):
         said = len(store.acknowledgements)
         await store.until(lambda: len(store.acknowledgements) >= said + 3)
 
@@ -169,10 +166,7 @@ async def test_a_store_that_forgot_a_parked_session_registers_it_again(
     seams.JOINING_REJOIN.replace(monkeypatch, Delays(first=0.02, longest=0.16))
     await group.announce(live=False)
     group.store(9)
-    async with await opened(group) as receiver:
-        await take(receiver, 10)
-        assert await receiver.receive(timeout=0) is None
-        await until(lambda: parked(receiver) == 1)
+    async with one_parked(group):
         forgetful = group.stores[0]
         forgetful.receivers.clear()
         await forgetful.until(lambda: forgetful.receivers.get((NAME, 0x20), [0, -1])[1] == 9)
