@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
 from typing import Any
 
 import grpc.aio
@@ -150,7 +149,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.word = Word()
         """Who it says that it is, and whom it knows."""
         self.changed = asyncio.Condition()
-        self.told = 0
+        self.tells = 0
+        """How often there was something new for those that watch."""
         self.beating = asyncio.Event()
         """Cleared: heartbeats are not answered."""
         self.beating.set()
@@ -171,7 +171,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
 
     async def tell(self) -> None:
         """Let those that watch hear of what is new."""
-        self.told += 1
+        self.tells += 1
         async with self.changed:
             self.changed.notify_all()
 
@@ -302,7 +302,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         told: dict[SourceName, bytes] = {}
         first = True
         while True:
-            told_before = self.told
+            tells_before = self.tells
             for source, served in list(self.sources.items()):
                 if request.topic and request.topic != source.topic:
                     continue
@@ -325,11 +325,9 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
                 self.snapshots += 1
                 await self.tell()
             async with self.changed:
-                # What is told while an entry is sent must not be missed.
-                await self.changed.wait_for(partial(self._was_told_since, told_before))
-
-    def _was_told_since(self, before: int) -> bool:
-        return self.told != before
+                # News that comes while an entry is sent must not be missed.
+                while self.tells == tells_before:
+                    await self.changed.wait()
 
     async def until(self, what: Any) -> None:
         """Wait until something is true of this store, looked at after each acknowledgement."""
