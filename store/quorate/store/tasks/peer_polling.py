@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import grpc.aio
@@ -32,6 +31,7 @@ from quorate.store.tasks.peer_answers import (
     read_inventory,
 )
 from quorate.transport.channels import open_channel
+from quorate.transport.delays import pause
 from quorate.transport.failures import error_from_call
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -120,10 +120,7 @@ class Peers:
             await asyncio.gather(*(peer.channel.close() for peer in self._peers))
 
     async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._hurry.wait()
-        self._hurry.clear()
+        await pause(self._hurry, seconds)
 
     def hurry(self) -> None:
         """Begin the next round at once."""
