@@ -65,7 +65,7 @@ async def test_sources_that_open_take_turns_at_a_store(stores: Stores) -> None:
     others = [connections.connect(node.address) for node in stores.nodes.values()]
     for other in others:
         for _ in range(OPENINGS_MAX):
-            await other.turn.acquire()
+            await other.openings.acquire()
     waits: asyncio.Queue[object] = asyncio.Queue()
     opening = asyncio.create_task(
         Source.open(
@@ -78,7 +78,7 @@ async def test_sources_that_open_take_turns_at_a_store(stores: Stores) -> None:
     )
     assert isinstance(await waits.get(), WaitingForStores), "it is not its turn"
     for other in others:
-        other.turn.release()
+        other.openings.release()
     async with await opening as source:
         await source.publish(b"0")
     await connections.close()

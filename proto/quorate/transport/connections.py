@@ -65,13 +65,13 @@ class Connection:
         return self._shared.source
 
     @property
-    def turn(self) -> asyncio.Semaphore:
-        """Held by each user while it opens something at the peer.
+    def openings(self) -> asyncio.Semaphore:
+        """The places of all users that open something at the peer.
 
         A thousand users that begin at once would wait for each other until their time is over, and
         begin again. In turns, each is answered soon.
         """
-        return self._shared.turns
+        return self._shared.openings
 
     def heard(self) -> None:
         """Note that the peer said something, whatever it was: that is as good as a heartbeat."""
@@ -137,9 +137,9 @@ class _Shared:
         """Begin without users. unused: is called when the last user has left."""
         self.address = address
         self.users: dict[Connection, Told | None] = {}
+        self.openings = asyncio.Semaphore(OPENINGS_MAX)
         self.fetches = asyncio.Semaphore(FETCHES_MAX)
         self.channel = open_channel(address)
-        self.turns = asyncio.Semaphore(OPENINGS_MAX)
         self.store: Any = StoreStub(self.channel)
         self.source: Any = SourceStub(self.channel)
         self.beating = Beating(address, PeerStub(self.channel), heartbeat, self._tell)

@@ -164,11 +164,11 @@ class StoreSession:
     async def _take(self, step: object) -> None:
         match step:
             case AskPromise(epoch):
-                async with self.connection.turn:
+                async with self.connection.openings:
                     grant = await in_steps(epoch, self.ask)
                 self._core.promised(self.store.name, epoch, grant, self._now())
             case AskBegin():
-                async with self.connection.turn:
+                async with self.connection.openings:
                     await self._begin(step)
                 self._core.begun(self.store.name, step.epoch, self._now(), step.membership)
             case OpenStream(epoch):
@@ -248,7 +248,7 @@ class StoreSession:
         ending = self._ending = asyncio.get_running_loop().create_future()
         call: AppendCall = frames_to(self.connection.channel, _APPEND, v1.AppendResponse.FromString)
         try:
-            async with self.connection.turn:
+            async with self.connection.openings:
                 await self._open(call, epoch)
             reader = asyncio.ensure_future(self._read(call))
             writer = asyncio.ensure_future(self._write(call))
