@@ -60,6 +60,9 @@ class Seam:
 FETCH_ANSWERS = "quorate.protocol.answers"
 FETCH_ANSWERS_PROTOCOL_VERSION = Seam(FETCH_ANSWERS, "PROTOCOL_VERSION")
 
+BOOKMARKS = "quorate.protocol.bookmarks"
+PLACE_BELONGS_TO = Seam(BOOKMARKS, "Place.belongs_to")
+
 COLUMNS = "quorate.protocol.columns"
 BODY_READ_KEYS = Seam(COLUMNS, "Body.read_keys")
 BODY_READ_PROPERTIES = Seam(COLUMNS, "Body.read_properties")
@@ -72,6 +75,7 @@ DELAYS_OF_REPAIR = Seam(DELAYS, "REPAIR")
 
 LINEAGE = "quorate.protocol.lineage"
 LINEAGE_BELONGING = Seam(LINEAGE, "Lineage.belonging")
+LINEAGE_VALID = Seam(LINEAGE, "Lineage.valid")
 
 POLICY = "quorate.protocol.policy"
 GROUP_HOLDS = Seam(POLICY, "Group.holds")
@@ -116,6 +120,20 @@ STORE_FETCH_PACK_LACKING = Seam(STORE_FETCH, "_pack_lacking")
 
 STORE_RESTORE = "quorate.store.rpc.restore"
 STORE_RESTORE_STEP_BYTES = Seam(STORE_RESTORE, "_STEP_BYTES")
+
+STORE_SUBSCRIBE = "quorate.store.rpc.subscribe"
+STORE_SUBSCRIBE_CHUNK_ROWS_MAX = Seam(STORE_SUBSCRIBE, "_CHUNK_ROWS_MAX")
+
+JOURNAL = "quorate.store.storage.journal"
+JOURNAL_SCANNED_ROWS = Seam(JOURNAL, "_SCANNED_ROWS")
+
+WALK = "quorate.store.rules.walk"
+WALK_GIVEN = Seam(WALK, "Walk.given")
+WALK_IS_AHEAD = Seam(WALK, "Walk._is_ahead")
+WALK_MISSING = Seam(WALK, "Walk.missing")
+WALK_NEXT = Seam(WALK, "Walk._next")
+WALK_PASSES = Seam(WALK, "Walk.passes")
+WALK_TAKEN_BACK = Seam(WALK, "Walk.taken_back")
 
 STORE_SERVICE = "quorate.store.rpc.service"
 INVENTORY_IN_STORE_SERVICE = Seam(STORE_SERVICE, "inventory")
@@ -485,6 +503,15 @@ STORE_STUB_IN_LEFTOVERS = Seam(LEFTOVERS, "StoreStub")
 
 WRITE_OPTIONS = "quorate.pipeline.write.options"
 OPTIONS_IN_WRITE_OPTIONS = Seam(WRITE_OPTIONS, "Options")
+
+# Of the subscriber.
+
+FOLLOWER = "quorate.subscriber.protocol.follower"
+FOLLOWER_BEGINS_ANEW = Seam(FOLLOWER, "Follower._begins_anew")
+FOLLOWER_CONSECUTIVE = Seam(FOLLOWER, "Follower.consecutive")
+
+PROGRESS = "quorate.subscriber.protocol.progress"
+PROGRESS_POSITION = Seam(PROGRESS, "Progress.position")
 
 # Of the console.
 

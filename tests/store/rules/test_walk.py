@@ -104,6 +104,26 @@ def test_a_source_that_began_anew_begins_with_its_first_message() -> None:
     assert going.passes(ORDERS, stream, HeldRange(0, 3, 7)) == Range(0, 3)
 
 
+def test_what_was_passed_too_early_is_owed_once_the_hole_is_filled() -> None:
+    going, stream = walk(), Stream(FIRST, 9, held=held((0, 9)))
+    assert going.passes(ORDERS, stream, HeldRange(5, 9, 1)) is None
+    going.owed.clear()
+    assert going.passes(ORDERS, stream, HeldRange(0, 4, 1)) == Range(0, 4)
+    going.given(ORDERS, stream, Range(0, 4))
+    assert going.owed == {ORDERS}
+    assert going.owes(ORDERS, stream) == Range(5, 9)
+
+
+def test_a_store_that_has_not_heard_of_the_place_s_epoch_gives_nothing() -> None:
+    """The source began anew; what the store has behind the place is of the stream that ended."""
+    going = walk(Position({ORDERS: Place(7, 3)}))
+    stream = Stream(FIRST, 9, retained_from=6, held=held((0, 9)))
+    assert going.missing(ORDERS, stream) is None
+    assert going.passes(ORDERS, stream, HeldRange(0, 9, 1)) is None
+    assert going.owes(ORDERS, stream) is None
+    assert going.position[ORDERS] == Place(7, 3)
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_every_message_is_given_once_and_in_order(seed: int) -> None:
     """Batches come in any order, stable bit by bit, and the walk goes on at another store."""

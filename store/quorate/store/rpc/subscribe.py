@@ -88,10 +88,14 @@ class Subscription:
                     walk.owed.add(source)
                 async for response in self._pack(await self._passed()):
                     yield response
+                is_complete = self._is_at_end or walk.journal_at >= history_ends
+                if not completed and is_complete:
+                    # The walk began where the next number is; higher ones may be before that.
+                    walk.owed |= self._engine.core.sources.keys()
                 while walk.owed:
                     async for response in self._pack(await self._owed(walk.owed.pop())):
                         yield response
-                if not completed and (self._is_at_end or walk.journal_at >= history_ends):
+                if not completed and is_complete:
                     completed = True
                     yield store_v1.SubscribeResponse(completed=True)
                 if self._is_at_end:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from quorate.protocol.bookmarks import NO_PLACE, Place, Position, place_at
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
@@ -56,6 +57,8 @@ class Walk:
         self._selects = selects
         self.owed: set[SourceName] = set()
         """The sources of which the walk passed batches that were not given as a whole."""
+        self._passed_upto: dict[SourceName, int] = {}
+        """The last number that the walk passed and that was not given; of each such source."""
 
     @property
     def position(self) -> Position:
@@ -90,6 +93,8 @@ class Walk:
         """Return the next numbers if nobody has them; the walk goes on behind them."""
         place = self._places.get(source)
         first = self._next(source)
+        if self._is_ahead(source, stream):
+            return None
         if place is None and first < stream.retained_from:
             # A source that the position does not name is given from its first message that is left.
             first = stream.held.missing_upto(first, stream.retained_from - 1) + 1
@@ -104,18 +109,19 @@ class Walk:
         return None
 
     def _passed(self, source: SourceName, stream: Stream, part: Range, *, lost: bool) -> Missing:
-        self._places[source] = place_at(stream.lineage, part.last)
+        self.given(source, stream, part)
         return Missing(part, lost)
 
     def passes(self, source: SourceName, stream: Stream, batch: HeldRange) -> Range | None:
         """Return the numbers of a batch in the journal to give now; None: none of them."""
         valid = stream.lineage.valid(batch)
         first = self._next(source)
-        if valid is None or valid.last < first:
+        if valid is None or valid.last < first or self._is_ahead(source, stream):
             return None
         last = min(valid.last, stream.upto)
         if valid.first > first or last < valid.last:
             self.owed.add(source)
+            self._passed_upto[source] = max(self._passed_upto.get(source, NOTHING), valid.last)
         if valid.first > first or last < first:
             return None
         return Range(first, last)
@@ -123,11 +129,24 @@ class Walk:
     def owes(self, source: SourceName, stream: Stream) -> Range | None:
         """Return the numbers that may be given of an owed source, as far as batches were passed."""
         first = self._next(source)
-        return Range(first, stream.upto) if first <= stream.upto else None
+        if first > stream.upto or self._is_ahead(source, stream):
+            return None
+        return Range(first, stream.upto)
 
     def given(self, source: SourceName, stream: Stream, part: Range) -> None:
-        """Note that these numbers were given."""
+        """Note that these numbers were given. Batches that the walk passed may be next."""
         self._places[source] = place_at(stream.lineage, part.last)
+        if source in self._passed_upto:
+            self.owed.add(source)
+            if part.last >= self._passed_upto[source]:
+                del self._passed_upto[source]
+
+    def _is_ahead(self, source: SourceName, stream: Stream) -> bool:
+        """Return whether the place is in an epoch that this store has not heard of.
+
+        All that the store has behind the place is void then, or belongs to a stream that ended.
+        """
+        return self._places.get(source, NO_PLACE).epoch > stream.lineage.epoch
 
     def _next(self, source: SourceName) -> int:
         return self._places.get(source, NO_PLACE).sequence + 1
