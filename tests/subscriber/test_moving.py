@@ -1,0 +1,121 @@
+"""What a subscriber is handed is what became stable behind its place, in order, once (I7).
+
+It holds over any number of moves between stores that lag, die, are wiped and let messages go. Each
+guard of the rules is taken out, and the same property finds that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from tests import seams
+from tests.subscriber.model import Step, play
+
+from quorate.protocol.bookmarks import Place
+from quorate.protocol.ranges import Range
+
+_OFTEN = (
+    *("send", "record", "record", "catch_up", "catch_up", "stable", "stable"),
+    *("go_on", "go_on", "go_on", "consume"),
+)
+_SELDOM = (
+    *("move", "move", "hear", "begin", "anew", "let_go", "die", "wipe", "return", "return"),
+    *("make_stable", "restart", "stutter", "stutter"),
+)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(_OFTEN * 2 + _SELDOM), st.integers(0, 11), st.integers(0, 11)),
+    min_size=30,
+    max_size=100,
+)
+
+
+def property_of(examples: int, *phases: Phase) -> Callable[[], None]:
+    """Return the test of the property with so many examples."""
+
+    @settings(
+        max_examples=examples,
+        derandomize=True,
+        phases=phases or tuple(Phase),
+        database=None,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(STEPS, st.booleans(), st.sampled_from([0, 2, 3]))
+    def holds(steps: Sequence[Step], stable: bool, every: int) -> None:
+        play(steps, stable=stable, every=every)
+
+    return holds
+
+
+@pytest.mark.parametrize(
+    "examples", [1_200, pytest.param(50_000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
+)
+def test_it_is_handed_what_became_stable_in_order_and_once(examples: int) -> None:
+    property_of(examples)()
+
+
+def _as_if_all_were_stable(walk: Any, source: Any, stream: Any, batch: Any) -> Any:
+    return seams_of_walk["passes"](walk, source, replace(stream, upto=batch.last), batch)
+
+
+def _whatever_comes_next(walk: Any, source: Any, stream: Any, batch: Any) -> Any:
+    walk.owed.discard(source)
+    part = seams_of_walk["passes"](walk, source, stream, batch)
+    walk.owed.discard(source)
+    return part
+
+
+def _only_its_place(walk: Any, source: Any, stream: Any, part: Any) -> None:
+    walk._places[source] = Place(stream.lineage.epoch_at(part.last), part.last)
+
+
+def _whatever_is_given(follower: Any, _: str, source: Any, epoch: int, __: int, last: int) -> None:
+    follower._places[source] = Place(epoch, last)
+    follower._named.add(source)
+
+
+seams_of_walk = {"passes": seams.WALK_PASSES.real()}
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A guard that is taken out."""
+
+    name: str
+    seam: seams.Seam
+    instead: Callable[..., Any]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+GUARDS = (
+    Guard(
+        "what is void is not given",
+        seams.LINEAGE_VALID,
+        lambda _, held: Range(held.first, held.last),
+    ),
+    Guard("what is void is taken back", seams.WALK_TAKEN_BACK, lambda *_: None),
+    Guard("a place may be void", seams.PLACE_BELONGS_TO, lambda *_: True),
+    Guard("only what is stable is given", seams.WALK_PASSES, _as_if_all_were_stable),
+    Guard("what was passed early is owed", seams.WALK_PASSES, _whatever_comes_next),
+    Guard("what was passed early is owed again", seams.WALK_GIVEN, _only_its_place),
+    Guard("what was let go is said", seams.WALK_MISSING, lambda *_: None),
+    Guard("a store that lags gives nothing", seams.WALK_IS_AHEAD, lambda *_: False),
+    Guard("the place moves", seams.WALK_NEXT, lambda *_: 0),
+    Guard("a store gives what is next", seams.FOLLOWER_CONSECUTIVE, _whatever_is_given),
+    Guard("a source may begin anew", seams.FOLLOWER_BEGINS_ANEW, lambda *_: None),
+    Guard("not all is consumed", seams.PROGRESS_POSITION, lambda _, given: given),
+)
+
+
+@pytest.mark.parametrize("guard", GUARDS, ids=str)
+def test_without_a_guard_the_property_fails(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    guard.seam.replace(monkeypatch, guard.instead)
+    with pytest.raises(AssertionError):
+        property_of(3_000, Phase.generate)()
