@@ -47,6 +47,8 @@ class RealStores:
         self._listen: dict[str, str] = {}
         self.state_only: set[str] = set()
         """Those that take no messages, from their next start on."""
+        self.settings: dict[str, dict[str, Any]] = {}
+        """What differs in the configuration of a store, from its next start on."""
 
     async def start(self, names: Iterable[str]) -> None:
         """Start these, new or again."""
@@ -58,6 +60,7 @@ class RealStores:
                     listen=self._listen.get(name, "127.0.0.1:0"),
                     peers=(),
                     durability="state-only" if name in self.state_only else "fsync",
+                    **self.settings.get(name, {}),
                 )
             )
             await node.start()

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.source.real_stores import RealStores
-from tests.subscriber.test_replay import client, send, sent, stores, take, until_completed
+from tests.store.support import Client as store_client
+from tests.subscriber.test_replay import QUICK, client, send, sent, stores, take, until_completed
 
-from quorate.client import Client
+from quorate.client import Client, connect
 from quorate.protocol.bookmarks import Position
 from quorate.protocol.errors import BookmarkStoreFailed, Closed
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.wire import source_to_wire
 from quorate.subscriber import Completed, MemoryBookmarkStore, ReplayedBatch, ReplayedMessage
 from quorate.subscriber.events import Event, StoreLeft, Subscribed
+from quorate.subscriber.items import Gap, GapCause
+from quorate.v1 import store_pb2 as store_v1
 
 __all__ = ["client", "stores"]
 
@@ -151,3 +158,35 @@ async def test_a_call_that_waits_is_told_that_nothing_is_saved(client: Client) -
         await take(subscriber, 1)
     with pytest.raises(BookmarkStoreFailed, match="No space left"):
         await subscriber.close()
+
+
+async def test_what_goes_while_the_application_does_not_read_is_a_gap(tmp_path: Path) -> None:
+    """The messages are many times what is read ahead of an application."""
+    stores = RealStores(tmp_path)
+    stores.settings["a"] = {"retention_messages": 5, "retain_until": ("archived",)}
+    await stores.start("a")
+    async with connect(stores.named("a")) as client:
+        async with client.source("orders", session_id=1, options=QUICK) as source:
+            for number in range(100):
+                await source.publish(b"%d " % number + bytes(400_000))
+        async with client.subscriber("orders") as subscriber:
+            first = await anext(subscriber)
+            await archived_upto(stores.address("a"), SourceName("orders", 1), 99)
+            found = await until_completed(subscriber)
+    await stores.stop_all()
+    (gap,) = (item for item in found if isinstance(item, Gap))
+    assert (gap.cause, gap.last) == (GapCause.RELEASED, 94)
+    numbers = [item.sequence for item in (first, *found) if isinstance(item, ReplayedMessage)]
+    assert numbers == [*range(gap.first), *range(95, 100)], "nothing is missing but the gap"
+
+
+async def archived_upto(address: str, source: SourceName, upto: int) -> None:
+    """Return when the store has let go what an archive has up to this number."""
+    async with store_client(address) as client:
+        request = store_v1.ArchivedRequest(
+            source=source_to_wire(source), upto=upto, protocol_version=PROTOCOL_VERSION
+        )
+        await client.call("Archived", request)
+        async with asyncio.timeout(60):
+            while not (await client.status()).sources[0].retained_from:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)

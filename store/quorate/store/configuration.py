@@ -168,6 +168,10 @@ class StoreConfiguration(BaseModel):
     """New sources and receivers that the clients of one host may register each second. Ten times as
     many may come at once. The store refuses more for now (`TooManyRegistrations`), and clients
     wait. Identities that the store knows do not count. 0: no such bound."""
+    subscriptions_max: Count = 10_000
+    """Subscriptions that the store serves at a time. It refuses more (`TooManySubscriptions`), and
+    subscribers go to other stores. An idle subscription takes some 30 KB of memory. 0: no such
+    bound."""
     scrub_interval_seconds: Annotated[float, Field(ge=0)] = 86_400.0
     """Seconds in which the store reads and checks everything that it holds once. 0: never."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

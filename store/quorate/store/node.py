@@ -46,6 +46,7 @@ from quorate.store.rules.store_identity import (
     Standing,
     started,
 )
+from quorate.store.rules.subscriptions import Subscriptions
 from quorate.store.storage import clean_shutdown
 from quorate.store.storage.data_directory import DataDirectory
 from quorate.store.storage.group_commit import Writer
@@ -192,6 +193,7 @@ class StoreNode:
         losses = Losses(configuration.name, sources, storage, records)
         keeper = Keeper(self._engine, peers, proxying, losses, configuration.deletion_grace)
         self.keeper = keeper
+        subscriptions = Subscriptions(configuration.name, configuration.subscriptions_max)
         releasing = Releasing(
             self._engine,
             self._executor,
@@ -201,7 +203,9 @@ class StoreNode:
             configuration.shortest_retention,
             ages,
         )
-        upkeep = await self._serve(self._engine, peers, keeper, losses, checked, releasing)
+        upkeep = await self._serve(
+            self._engine, peers, keeper, losses, checked, releasing, subscriptions
+        )
         vouching = Vouching(self._engine, peers, upkeep.repair.filler, losses, self.address)
         await vouching.check()
         assert self._service is not None
@@ -318,6 +322,7 @@ class StoreNode:
         losses: Losses,
         checked: ScrubRecord,
         releasing: Releasing,
+        subscriptions: Subscriptions,
     ) -> Upkeep:
         configuration = self._configuration
         host, _, _ = configuration.listen.rpartition(":")
@@ -359,6 +364,7 @@ class StoreNode:
             upkeep,
             listening,
             newcomers,
+            subscriptions,
         )
         add_StoreServicer_to_server(self._service, self._server)
         self._server.add_generic_rpc_handlers((listening.handler(),))

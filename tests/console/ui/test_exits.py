@@ -33,6 +33,7 @@ CODES = {
     "EpochTooFar": 1,
     "Fenced": 75,
     "TooManyRegistrations": 69,
+    "TooManySubscriptions": 69,
     "TakenOver": 75,
     "NotYetOnDisk": 75,
     "NotYetStable": 75,

@@ -74,7 +74,7 @@ def service() -> Service:
     keeper: Any = Mock()
     executor: Any = Mock()
     status: Any = Mock()
-    return Service(engine, keeper, executor, Mock(), "s1:1", status, upkeep, Mock(), Mock())
+    return Service(engine, keeper, executor, Mock(), "s1:1", status, upkeep, Mock(), Mock(), Mock())
 
 
 def called(of: Service, method: str, context: Context) -> Awaitable[object]:

@@ -161,3 +161,32 @@ def test_every_message_is_given_once_and_in_order(seed: int) -> None:
 
 def test_no_place_is_before_the_first_message() -> None:
     assert NO_PLACE.sequence + 1 == 0
+
+
+def test_what_was_let_go_since_a_source_was_met_is_said() -> None:
+    going = walk()
+    going.meets(ORDERS, Stream(FIRST, 9, held=held((0, 9))))
+    later = Stream(FIRST, 9, retained_from=4, held=held((4, 9)))
+    assert going.missing(ORDERS, later) == Missing(Range(0, 3), lost=False)
+    assert going.passes(ORDERS, later, HeldRange(4, 9, 1)) == Range(4, 9)
+
+
+def test_meeting_a_source_again_changes_nothing() -> None:
+    going, stream = walk(), Stream(FIRST, 9, retained_from=4, held=held((4, 9)))
+    going.meets(ORDERS, stream)
+    assert going.position[ORDERS] == Place(1, 3)
+    going.given(ORDERS, stream, Range(4, 6))
+    going.meets(ORDERS, stream)
+    assert going.position[ORDERS] == Place(1, 6)
+
+
+def test_how_far_a_stream_was_read() -> None:
+    going, stream = walk(), Stream(FIRST, 9, held=held((0, 9)))
+    assert going.read_upto(ORDERS, FIRST) == -1
+    going.given(ORDERS, stream, Range(0, 5))
+    assert going.read_upto(ORDERS, FIRST) == 5
+    going.reading = {ORDERS: 4}
+    assert going.read_upto(ORDERS, FIRST) == 3, "a large batch is read when it is packed"
+    going.reading = {}
+    assert going.read_upto(ORDERS, Lineage((Term(1, 0), Term(2, 3)))) == 2, "the rest is void"
+    assert going.read_upto(ORDERS, Lineage((Term(2, 0),))) == -1, "the source began anew"

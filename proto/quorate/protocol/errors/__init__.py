@@ -10,7 +10,8 @@
     │                  PublishStoreInUse, PublishStoreDamaged
     ├── stream         ContentConflict, OutOfOrder, MissingMessages, CorruptBatch,
     │                  OtherLineage, NotLost
-    ├── replay         UnknownBookmark, BookmarkStoreFailed, BookmarksTakenOver
+    ├── replay         UnknownBookmark, BookmarkStoreFailed, BookmarksTakenOver,
+    │                  TooManySubscriptions
     ├── storage        StorageFailed, StorageUnreadable, DataDirectoryInUse,
     │                  DataDirectoryOfAnother, DataDirectoryUsed, DataDirectoryNewer,
     │                  DataDirectoryOlder, DataDirectoryCorrupt
@@ -68,6 +69,7 @@ from quorate.protocol.errors.registration import TopicRefused as TopicRefused
 from quorate.protocol.errors.registration import UnknownTopic as UnknownTopic
 from quorate.protocol.errors.replay import BookmarksTakenOver as BookmarksTakenOver
 from quorate.protocol.errors.replay import BookmarkStoreFailed as BookmarkStoreFailed
+from quorate.protocol.errors.replay import TooManySubscriptions as TooManySubscriptions
 from quorate.protocol.errors.replay import UnknownBookmark as UnknownBookmark
 from quorate.protocol.errors.restore import BeingDeleted as BeingDeleted
 from quorate.protocol.errors.restore import OtherHistory as OtherHistory

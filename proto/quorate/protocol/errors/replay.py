@@ -1,10 +1,11 @@
-"""Errors of replays: bookmarks that mean nothing here, and bookmark stores that cannot be used."""
+"""Errors of replays: of bookmarks, of bookmark stores, and of stores with too many replays."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from quorate.protocol.errors.base import QuorateError
+from quorate.protocol.exit_codes import UNREACHABLE
 
 
 @dataclass(eq=False)
@@ -19,6 +20,24 @@ class UnknownBookmark(QuorateError):
             f"Store {self.store} has no message {self.bookmark}: it was let go, a later epoch did "
             "not keep it, or it is of another group. Begin at a time or at EPOCH, or say what to "
             "do with unknown_bookmark."
+        )
+
+
+@dataclass(eq=False)
+class TooManySubscriptions(QuorateError):
+    """A subscription at a store that serves as many as it may."""
+
+    store: str
+    most: int
+    retryable = True
+    exit_code = UNREACHABLE
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} serves {self.most:,} subscriptions, and may serve no more. The "
+            "subscriber tries the other stores, and then this one again. Close subscriptions that "
+            "nobody needs (`quorate journal` lists them), name more stores, or raise "
+            "subscriptions_max at the store."
         )
 
 

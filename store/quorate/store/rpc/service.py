@@ -64,6 +64,7 @@ from quorate.store.rpc.subscribing import Subscribing
 from quorate.store.rules.floods import Newcomers
 from quorate.store.rules.lifetimes import Who, lifetimes_from_wire
 from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.subscriptions import Subscriptions
 from quorate.store.storage.large_batches import LargeRow, read_fragment
 from quorate.store.storage.reader import (
     StoredBatch,
@@ -120,9 +121,16 @@ class Service(StoreServicer):  # type: ignore[misc]
         upkeep: Upkeep,
         listening: Listening,
         newcomers: Newcomers,
+        subscriptions: Subscriptions,
     ) -> None:
-        """listening: to the clients, by their heartbeats. newcomers: the bound on floods."""
+        """Make the service of a store.
+
+        - listening: to the clients, by their heartbeats.
+        - newcomers: the bound on floods.
+        - subscriptions: those that run at the store.
+        """
         self._newcomers = newcomers
+        self._subscriptions = subscriptions
         self._refusals = Refusals()
         self._engine = engine
         self._keeper = keeper
@@ -363,9 +371,17 @@ class Service(StoreServicer):  # type: ignore[misc]
         try:
             await self.serving()
             check_version(self._address, request.protocol_version)
-            serving = Subscribing(self._engine, self._executor, request, self.check_running)
-            async for response in serving.responses():
-                yield response
+            serving = Subscribing(
+                self._engine,
+                self._executor,
+                request,
+                context.peer(),
+                self._subscriptions,
+                self.check_running,
+            )
+            async with aclosing(serving.responses()) as responses:
+                async for response in responses:
+                    yield response
         except QuorateError as error:
             await self.refuse(context, error)
 

@@ -29,6 +29,7 @@ from quorate.store.storage.interface import Reads
 from quorate.store.storage.journal import rows_from
 from quorate.store.storage.large_batches import LargeRow, load_large, read_fragment
 from quorate.store.storage.reader import read_rows
+from quorate.store.turns import Turn
 from quorate.store.watchers import Selection
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -76,6 +77,17 @@ class Subscription:
         self._where = where
         self._is_at_end = False
 
+    async def meet_all(self) -> None:
+        """Note where each known source begins. Messages that go from then on are a gap."""
+        turn = Turn()
+        for state in list(self._engine.core.sources.values()):
+            self._meet(state)
+            await turn.pause()
+
+    def _meet(self, state: SourceState) -> None:
+        if self._walk.wants(state.name):
+            self._walk.meets(state.name, self._stream(state))
+
     async def responses(self, selection: Selection) -> AsyncIterator[store_v1.SubscribeResponse]:
         """Yield what the subscription is given, without end. Raises StorageFailed."""
         walk = self._walk
@@ -86,6 +98,8 @@ class Subscription:
                 self._check_running()
                 async for source in news.take():
                     walk.owed.add(source)
+                    if (state := self._engine.core.sources.get(source)) is not None:
+                        self._meet(state)
                 async for response in self._pack(await self._passed()):
                     yield response
                 is_complete = self._is_at_end or walk.journal_at >= history_ends
@@ -203,6 +217,7 @@ class Subscription:
         if not found:
             return
         where, reads = self._where, self._engine.reads
+        self._walk.reading = _first_of_large(found)
         if where is not None:
             found = await self._run(_filtered, where, reads, found)
         response, size = store_v1.SubscribeResponse(), 0
@@ -227,6 +242,7 @@ class Subscription:
                 response, size = store_v1.SubscribeResponse(), 0
         if size:
             yield response
+        self._walk.reading = {}
 
     async def _fragments(
         self, large: LargeRow, part: Range
@@ -240,6 +256,15 @@ class Subscription:
             fetched.fragment.at = number * FRAGMENT_BYTES
             fetched.fragment.size, fetched.fragment.data = large.size, data
             yield response
+
+
+def _first_of_large(found: Iterable[store_v1.Given | Piece]) -> dict[SourceName, int]:
+    """Return the first number of each source in a large batch, which is read when it is packed."""
+    firsts: dict[SourceName, int] = {}
+    for each in found:
+        if isinstance(each, Piece) and each.large is not None:
+            firsts.setdefault(each.header.source, each.part.first)
+    return firsts
 
 
 def given_upto(state: SourceState, delivered: store_v1.Delivered) -> int:

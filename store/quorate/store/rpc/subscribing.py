@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import Executor
 
 from quorate.protocol.bookmarks import Position
@@ -13,6 +14,7 @@ from quorate.store import watchers
 from quorate.store.engine import Engine
 from quorate.store.rpc.begins import Beginning, Begins
 from quorate.store.rpc.subscribe import Subscription, given_upto
+from quorate.store.rules.subscriptions import Running, Subscriptions
 from quorate.store.rules.walk import Walk
 from quorate.v1 import store_pb2 as store_v1
 
@@ -25,12 +27,18 @@ class Subscribing:
         engine: Engine,
         executor: Executor,
         request: store_v1.SubscribeRequest,
+        client: str,
+        subscriptions: Subscriptions,
         check_running: Callable[[], None],
     ) -> None:
         """Check the request. Raises InvalidArgument, InvalidFilter, InLimbo.
 
-        check_running: raises the error with which the store refuses calls, if there is one.
+        - client: the address of the client.
+        - subscriptions: those that run at the store.
+        - check_running: raises the error with which the store refuses calls, if there is one.
         """
+        self._client = client
+        self._subscriptions = subscriptions
         self._check_running = check_running
         self._engine = engine
         self._executor = executor
@@ -42,14 +50,25 @@ class Subscribing:
         if reason := engine.limbo_reason(None):
             raise InLimbo("the journal", engine.core.store, reason)
 
-    async def responses(self) -> AsyncIterator[store_v1.SubscribeResponse]:
+    async def responses(self) -> AsyncGenerator[store_v1.SubscribeResponse, None]:
         """Yield where the subscription begins, and then all that it is given.
 
-        Raises UnknownBookmark, StorageFailed.
+        Raises TooManySubscriptions, UnknownBookmark, StorageFailed.
         """
+        request = self._request
+        running = Running(
+            self._client,
+            request.topic or request.pattern,
+            self._selection.selects,
+            request.where,
+            time.monotonic(),
+        )
+        with self._subscriptions.opened(running):
+            async for response in self._responses(running):
+                yield response
+
+    async def _responses(self, running: Running) -> AsyncIterator[store_v1.SubscribeResponse]:
         beginning = await self._beginning()
-        begins = position_to_wire(beginning.position)
-        yield store_v1.SubscribeResponse(begins=begins)
         walk = Walk(beginning.position, beginning.journal_at, self._selection.selects)
         subscription = Subscription(
             self._engine,
@@ -59,6 +78,9 @@ class Subscribing:
             self._where,
             self._check_running,
         )
+        running.walk = walk
+        await subscription.meet_all()
+        yield store_v1.SubscribeResponse(begins=position_to_wire(beginning.position))
         async for response in subscription.responses(self._selection):
             yield response
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from quorate.protocol.bookmarks import NO_PLACE, Place, Position, place_at
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import NOTHING
+from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
@@ -59,6 +59,8 @@ class Walk:
         """The sources of which the walk passed batches that were not given as a whole."""
         self._passed_upto: dict[SourceName, int] = {}
         """The last number that the walk passed and that was not given; of each such source."""
+        self.reading: dict[SourceName, int] = {}
+        """The first number of each source that was given, and is still to be read."""
 
     @property
     def position(self) -> Position:
@@ -77,28 +79,35 @@ class Walk:
         """
         place = self._places.get(source, NO_PLACE)
         lineage = stream.lineage
-        if place == NO_PLACE or place.belongs_to(lineage):
+        kept_upto = _kept_upto(place, lineage)
+        if place == NO_PLACE or kept_upto == place.sequence:
             return None
         if not lineage.reaches_back_to(place.epoch):
             self._places[source] = NO_PLACE
             return None
-        later = [term.first for term in lineage.terms if term.epoch > place.epoch]
-        if not later or min(later) > place.sequence:
-            return None  # this store has not heard of the epoch yet
-        kept_upto = min(later) - 1
         self._places[source] = place_at(lineage, kept_upto)
         return Range(kept_upto + 1, place.sequence)
 
+    def read_upto(self, source: SourceName, lineage: Lineage) -> int:
+        """Return the number up to which the subscription has read this stream; -1: nothing."""
+        upto = _kept_upto(self._places.get(source, NO_PLACE), lineage)
+        return min(upto, self.reading.get(source, upto + 1) - 1)
+
+    def meets(self, source: SourceName, stream: Stream) -> None:
+        """Begin with a source that the position does not name: with its first message that is left.
+
+        What is let go from then on is missing.
+        """
+        if source not in self._places:
+            first = stream.held.missing_upto(0, stream.retained_from - 1) + 1
+            self._places[source] = place_at(stream.lineage, first - 1)
+
     def missing(self, source: SourceName, stream: Stream) -> Missing | None:
         """Return the next numbers if nobody has them; the walk goes on behind them."""
-        place = self._places.get(source)
+        self.meets(source, stream)
         first = self._next(source)
         if self._is_ahead(source, stream):
             return None
-        if place is None and first < stream.retained_from:
-            # A source that the position does not name is given from its first message that is left.
-            first = stream.held.missing_upto(first, stream.retained_from - 1) + 1
-            self._places[source] = place_at(stream.lineage, first - 1)
         if stream.held.contiguous_upto(first) >= first:
             return None
         if (upto := stream.losses.contiguous_upto(first)) >= first:
@@ -150,3 +159,14 @@ class Walk:
 
     def _next(self, source: SourceName) -> int:
         return self._places.get(source, NO_PLACE).sequence + 1
+
+
+def _kept_upto(place: Place, lineage: Lineage) -> int:
+    """Return the last number up to this place that belongs to the stream; -1: there is none."""
+    if place.belongs_to(lineage):
+        return place.sequence
+    if not lineage.reaches_back_to(place.epoch):
+        return NOTHING
+    later = (term.first for term in lineage.terms if term.epoch > place.epoch)
+    # Without a later term this store has not heard of the epoch yet.
+    return min(place.sequence, min(later, default=SEQUENCE_MAX) - 1)
