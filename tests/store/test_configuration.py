@@ -154,3 +154,12 @@ def test_what_is_not_said_of_retention_is_for_sources_to_say(tmp_path: Path) -> 
     said = StoreConfiguration(**given, topic=(topic,))
     assert said.retention_of("orders").until == frozenset()
     assert said.retention_of("others").until is None
+
+
+def test_messages_wait_for_subscribers_only_where_that_is_configured(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"name": "a", "data_directory": tmp_path, "peers": ()}
+    assert StoreConfiguration(**given).retention_of("orders").subscriber_seconds == 0
+    topic: Any = {"pattern": "orders", "retain_for_subscribers_seconds": 0}
+    found = StoreConfiguration(**given, retain_for_subscribers_seconds=600, topic=(topic,))
+    assert found.retention_of("orders").subscriber_seconds == 0
+    assert found.retention_of("others").subscriber_seconds == 600

@@ -82,6 +82,8 @@ class TopicConfiguration(BaseModel):
     """As for the whole store. Not given: the store's setting."""
     retain_until: tuple[Condition, ...] | None = None
     """As for the whole store. Not given: the store's setting."""
+    retain_for_subscribers_seconds: Seconds | None = None
+    """As for the whole store. Not given: the store's setting."""
 
 
 class StoreConfiguration(BaseModel):
@@ -148,6 +150,10 @@ class StoreConfiguration(BaseModel):
     `archived`: an archive has the message.
     Not given: `acknowledged` for sources that are paced by their receivers, none for all others.
     An empty list: none; the bounds alone decide."""
+    retain_for_subscribers_seconds: Seconds = 0.0
+    """Seconds for which a message that may go waits for the subscriptions that run at this store
+    and have yet to read it. After that it goes, and their subscribers are told of a `Gap`. 0: it
+    does not wait."""
     proxies: bool = True
     """Whether this store may answer for a source that is away."""
     topic: tuple[TopicConfiguration, ...] = ()
@@ -217,6 +223,7 @@ class StoreConfiguration(BaseModel):
             value("retention_seconds"),
             value("retention_messages"),
             None if until is None else frozenset(until),
+            value("retain_for_subscribers_seconds"),
         )
 
     def _entry_of(self, topic: str) -> TopicConfiguration | None:

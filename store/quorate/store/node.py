@@ -202,6 +202,7 @@ class StoreNode:
             configuration.retention_of,
             configuration.shortest_retention,
             ages,
+            subscriptions,
         )
         upkeep = await self._serve(
             self._engine, peers, keeper, losses, checked, releasing, subscriptions

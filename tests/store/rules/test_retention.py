@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.store.support import FIRST_LINEAGE, ORDERS, World, batch
+from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World, batch
 
 from quorate.protocol.errors import InvalidArgument, StorageUnreadable
 from quorate.protocol.framing import encode_batch
@@ -24,9 +24,12 @@ from quorate.store.rules.retention import (
     ARCHIVED,
     Ages,
     Bounds,
+    Limit,
     Mark,
+    SubscriberWaits,
 )
 from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.subscriptions import Slowest
 from quorate.store.storage import index
 from quorate.store.storage.interface import (
     Table,
@@ -566,3 +569,42 @@ def test_any_order_of_things(seed: int) -> None:
     named |= {row.position for _, row in index.aside(world.storage, world.state.reg_id)}
     journal = world.storage.scan(Table.JOURNAL, b"", b"\xff" * 8, 10_000)
     assert {key for key, _ in journal} == {position_key(position) for position in named}
+
+
+# Waiting for subscriptions.
+
+HELD = Limit(79, "what follows is not known to be stable")
+
+
+def test_messages_wait_for_the_subscription_that_has_read_least() -> None:
+    waits = SubscriberWaits()
+    assert waits.within(ORDERS, HELD, None, 10.0, now=0.0) is HELD
+    assert waits.within(ORDERS, HELD, Slowest("1.2.3.4:5", 79), 10.0, now=0.0) is HELD
+    limit = waits.within(ORDERS, HELD, Slowest("1.2.3.4:5", 30), 10.0, now=0.0)
+    assert limit == Limit(30, "the subscription of 1.2.3.4:5 has read up to 30 only")
+
+
+def test_a_wait_lasts_no_longer_than_its_time_however_slowly_subscriptions_read() -> None:
+    waits = SubscriberWaits()
+    for second in range(10):
+        assert waits.within(ORDERS, HELD, Slowest("a", second), 10.0, float(second)).upto == second
+        waits.kept(ORDERS, float(second))
+    assert waits.within(ORDERS, HELD, Slowest("a", 10), 10.0, now=10.0) is HELD
+    other = waits.within(TRADES, HELD, Slowest("a", 10), 10.0, now=10.0)
+    assert other.upto == 10, "each source has a wait of its own"
+
+
+def test_once_subscriptions_keep_nothing_the_next_wait_has_its_whole_time() -> None:
+    waits = SubscriberWaits()
+    waits.kept(ORDERS, 0.0)
+    waits.over(ORDERS)
+    assert waits.within(ORDERS, HELD, Slowest("a", 5), 10.0, now=11.0).upto == 5
+
+
+def test_waits_for_sources_that_are_gone_are_forgotten() -> None:
+    waits = SubscriberWaits()
+    waits.kept(ORDERS, 0.0)
+    waits.kept(TRADES, 0.0)
+    waits.forget_all_but({TRADES})
+    assert waits.within(ORDERS, HELD, Slowest("a", 5), 10.0, now=11.0).upto == 5
+    assert waits.within(TRADES, HELD, Slowest("a", 5), 10.0, now=11.0) is HELD

@@ -17,11 +17,13 @@ from math import inf
 
 from quorate.protocol.errors import CorruptBatch, InvalidArgument, StorageFailed
 from quorate.protocol.framing import read_header
+from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX, WHOLE_BATCH_BYTES_MAX
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Marker
 from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.subscriptions import Slowest
 from quorate.store.storage import index
 from quorate.store.storage.interface import (
     Reads,
@@ -64,6 +66,8 @@ class Bounds:
     """The number of newest messages to keep. The batch with the oldest of them is kept whole."""
     until: frozenset[str] | None = None
     """Conditions that must hold before any message goes; None: those that the source asks for."""
+    subscriber_seconds: float = 0.0
+    """Seconds for which messages wait for running subscriptions to read them."""
 
     def __bool__(self) -> bool:
         return bool(self.bytes or self.seconds or self.messages)
@@ -122,6 +126,45 @@ def limit(
             for store in silent
         ]
     return min(limits, key=lambda each: each.upto)
+
+
+class SubscriberWaits:
+    """The waits of retention for running subscriptions, of each source by itself.
+
+    A wait begins when subscriptions alone keep a message. It lasts until they keep none, or until
+    its time is over. So no message waits for longer than that time, however slowly they read.
+    """
+
+    def __init__(self) -> None:
+        self._began: dict[SourceName, float] = {}
+
+    def within(
+        self, source: SourceName, held: Limit, slowest: Slowest | None, seconds: float, now: float
+    ) -> Limit:
+        """Return how far messages may go: as far as `held`, and as subscriptions have read.
+
+        - slowest: the subscription that has read least; None: nobody reads the source.
+        - seconds: how long to wait at most.
+        - now: the time in seconds, of a clock that never jumps.
+        """
+        is_over = now >= self._began.get(source, now) + seconds
+        if slowest is None or slowest.upto >= held.upto or is_over:
+            return held
+        why = f"the subscription of {slowest.client} has read up to {slowest.upto} only"
+        return Limit(slowest.upto, why)
+
+    def kept(self, source: SourceName, now: float) -> None:
+        """Note that subscriptions alone keep a message of the source."""
+        self._began.setdefault(source, now)
+
+    def over(self, source: SourceName) -> None:
+        """Note that subscriptions keep no message of the source."""
+        self._began.pop(source, None)
+
+    def forget_all_but(self, sources: Collection[SourceName]) -> None:
+        """Forget the waits for sources that are gone."""
+        for source in self._began.keys() - sources:
+            del self._began[source]
 
 
 def is_over(state: SourceState, bounds: Bounds) -> bool:

@@ -31,8 +31,10 @@ from quorate.store.rules.retention import (
     Limit,
     Mark,
     Reclaimed,
+    SubscriberWaits,
 )
 from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.subscriptions import Subscriptions
 from quorate.store.storage import index
 from quorate.store.storage.interface import (
     Storage,
@@ -79,12 +81,14 @@ class Releasing:
         bounds: Callable[[str], Bounds],
         shortest: float,
         ages: Ages,
+        subscriptions: Subscriptions,
     ) -> None:
         """Make the retention of a store.
 
         - bounds: returns the bounds of a topic.
         - shortest: the shortest bound of time in seconds; 0: there is none.
         - ages: the marks of age that the disk has.
+        - subscriptions: those that run at the store.
         """
         self._engine = engine
         self._executor = executor
@@ -93,6 +97,8 @@ class Releasing:
         self._bounds = functools.cache(bounds)
         self._shortest = shortest
         self._ages = ages
+        self._subscriptions = subscriptions
+        self._waits = SubscriberWaits()
         self._observed_before = ages.marks[-1].observed if ages.marks else 0.0
         self._search_from: int | None = 0
         self._searched_at = 0.0
@@ -146,6 +152,7 @@ class Releasing:
         if now >= self._searched_at + SEARCH_SECONDS:
             self._search_from, self._searched_at = 0, now
             self._oldest.clear()  # repair may have replaced them
+            self._waits.forget_all_but(self._engine.core.sources.keys())
         await self._reclaim()
         await self._compact(now)
 
@@ -211,6 +218,7 @@ class Releasing:
         low = state.held.ranges.low
         if low == NOTHING or not self._may_be_due(state, bounds):
             self._note_kept(state.name, "")
+            self._waits.over(state.name)
             return []
         # While a condition keeps the source, reading one row is enough.
         count = 1 if state.name in self._kept else STEP_BATCHES
@@ -230,10 +238,15 @@ class Releasing:
             return []  # the rows have changed: the next round looks again
         if rows:
             self._oldest[state.reg_id] = (low, rows[0])
-        limit = self._limit(state, bounds)
+        held = self._limit(state, bounds)
+        limit = self._read(state, bounds, held)
         old_before = self._old_before(bounds)
         going, kept = retention.choose(rows, state, bounds, limit.upto, old_before)
         self._note_kept(state.name, limit.why if kept else "")
+        if kept and limit is not held:
+            self._waits.kept(state.name, time.monotonic())
+        elif rows and not going and not kept:
+            self._waits.over(state.name)
         return going
 
     def _may_be_due(self, state: SourceState, bounds: Bounds) -> bool:
@@ -272,6 +285,14 @@ class Releasing:
             },
             sorted(silent),
         )
+
+    def _read(self, state: SourceState, bounds: Bounds, held: Limit) -> Limit:
+        """Return the limit as far as subscriptions have read, if messages wait for them."""
+        if not bounds.subscriber_seconds:
+            return held
+        slowest = self._subscriptions.slowest(state.name, state.lineage)
+        now, seconds = time.monotonic(), bounds.subscriber_seconds
+        return self._waits.within(state.name, held, slowest, seconds, now)
 
     def _note_kept(self, source: SourceName, why: str) -> None:
         if why and source not in self._kept:
