@@ -419,6 +419,74 @@ class StatusResponse(_message.Message):
     source_count: int
     def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., uptime_seconds: _Optional[float] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., data_directory: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_free_warning_bytes: _Optional[int] = ..., disk_free_min_bytes: _Optional[int] = ..., position: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., syncs: _Optional[int] = ..., sync_seconds: _Optional[float] = ..., rejected: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStatus, _Mapping]]] = ..., limbo_reason: _Optional[str] = ..., starts: _Optional[int] = ..., peers: _Optional[_Iterable[_Union[PeerStatus, _Mapping]]] = ..., repair: _Optional[_Union[RepairStatus, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., retention: _Optional[_Union[RetentionStatus, _Mapping]] = ..., source_count: _Optional[int] = ...) -> None: ...
 
+class JournalRequest(_message.Message):
+    __slots__ = ("protocol_version", "topic_pattern", "subscriptions_max")
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTIONS_MAX_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    topic_pattern: str
+    subscriptions_max: int
+    def __init__(self, protocol_version: _Optional[int] = ..., topic_pattern: _Optional[str] = ..., subscriptions_max: _Optional[int] = ...) -> None: ...
+
+class JournalResponse(_message.Message):
+    __slots__ = ("store_name", "disk_bytes", "sources", "subscriptions", "subscription_count", "subscription_bound")
+    STORE_NAME_FIELD_NUMBER: _ClassVar[int]
+    DISK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_BOUND_FIELD_NUMBER: _ClassVar[int]
+    store_name: str
+    disk_bytes: int
+    sources: _containers.RepeatedCompositeFieldContainer[JournalSource]
+    subscriptions: _containers.RepeatedCompositeFieldContainer[SubscriptionStatus]
+    subscription_count: int
+    subscription_bound: int
+    def __init__(self, store_name: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[JournalSource, _Mapping]]] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionStatus, _Mapping]]] = ..., subscription_count: _Optional[int] = ..., subscription_bound: _Optional[int] = ...) -> None: ...
+
+class JournalSource(_message.Message):
+    __slots__ = ("source", "first", "last", "messages", "first_ns", "last_ns", "bytes", "compressed", "archived_upto", "kept_because")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_NS_FIELD_NUMBER: _ClassVar[int]
+    LAST_NS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSED_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_UPTO_FIELD_NUMBER: _ClassVar[int]
+    KEPT_BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    first: int
+    last: int
+    messages: int
+    first_ns: int
+    last_ns: int
+    bytes: int
+    compressed: bool
+    archived_upto: int
+    kept_because: str
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., messages: _Optional[int] = ..., first_ns: _Optional[int] = ..., last_ns: _Optional[int] = ..., bytes: _Optional[int] = ..., compressed: bool = ..., archived_upto: _Optional[int] = ..., kept_because: _Optional[str] = ...) -> None: ...
+
+class SubscriptionStatus(_message.Message):
+    __slots__ = ("client", "topic", "pattern", "delivered", "where", "seconds", "behind")
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    client: str
+    topic: str
+    pattern: str
+    delivered: Delivered
+    where: str
+    seconds: float
+    behind: int
+    def __init__(self, client: _Optional[str] = ..., topic: _Optional[str] = ..., pattern: _Optional[str] = ..., delivered: _Optional[_Union[Delivered, str]] = ..., where: _Optional[str] = ..., seconds: _Optional[float] = ..., behind: _Optional[int] = ...) -> None: ...
+
 class RetentionStatus(_message.Message):
     __slots__ = ("messages", "batches", "bytes", "held_up")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]

@@ -86,6 +86,11 @@ class StoreStub(object):
                 request_serializer=quorate_dot_v1_dot_store__pb2.StatusRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_store__pb2.StatusResponse.FromString,
                 _registered_method=True)
+        self.Journal = channel.unary_stream(
+                '/quorate.v1.Store/Journal',
+                request_serializer=quorate_dot_v1_dot_store__pb2.JournalRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.JournalResponse.FromString,
+                _registered_method=True)
         self.Deregister = channel.unary_unary(
                 '/quorate.v1.Store/Deregister',
                 request_serializer=quorate_dot_v1_dot_store__pb2.DeregisterRequest.SerializeToString,
@@ -202,6 +207,13 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Journal(self, request, context):
+        """Report what the journal has, and who reads it. All responses together are one report.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Deregister(self, request, context):
         """End the registration of a source or of a receiver.
         """
@@ -311,6 +323,11 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.Status,
                     request_deserializer=quorate_dot_v1_dot_store__pb2.StatusRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_store__pb2.StatusResponse.SerializeToString,
+            ),
+            'Journal': grpc.unary_stream_rpc_method_handler(
+                    servicer.Journal,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.JournalRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.JournalResponse.SerializeToString,
             ),
             'Deregister': grpc.unary_unary_rpc_method_handler(
                     servicer.Deregister,
@@ -624,6 +641,33 @@ class Store(object):
             '/quorate.v1.Store/Status',
             quorate_dot_v1_dot_store__pb2.StatusRequest.SerializeToString,
             quorate_dot_v1_dot_store__pb2.StatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Journal(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/quorate.v1.Store/Journal',
+            quorate_dot_v1_dot_store__pb2.JournalRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.JournalResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -28,6 +28,7 @@ from quorate.protocol.identity import SourceName
 from quorate.store import startup
 from quorate.store.configuration import StoreConfiguration
 from quorate.store.engine import Engine
+from quorate.store.rpc.journal import JournalReports
 from quorate.store.rpc.operator import Upkeep
 from quorate.store.rpc.service import Service
 from quorate.store.rpc.status import Reports, StoreFacts
@@ -353,7 +354,14 @@ class StoreNode:
         assert self._directory is not None
         listening = Listening()
         reports = Reports(facts, engine, peers, self._directory, releasing, upkeep)
-        configuration = self._configuration
+        journal = JournalReports(
+            configuration.name,
+            self._directory.path,
+            engine,
+            self._executor,
+            releasing,
+            subscriptions,
+        )
         newcomers = Newcomers(configuration.name, configuration.new_identities_per_second)
         self._service = Service(
             engine,
@@ -362,6 +370,7 @@ class StoreNode:
             self._greeting,
             self.address,
             reports,
+            journal,
             upkeep,
             listening,
             newcomers,

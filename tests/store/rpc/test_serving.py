@@ -28,6 +28,7 @@ UNARY = {
 }
 STREAMS = {
     "Status": store_v1.StatusRequest(),
+    "Journal": store_v1.JournalRequest(),
     "Fetch": v1.FetchRequest(),
     "Subscribe": store_v1.SubscribeRequest(),
     "Watch": store_v1.WatchRequest(),
@@ -74,7 +75,9 @@ def service() -> Service:
     keeper: Any = Mock()
     executor: Any = Mock()
     status: Any = Mock()
-    return Service(engine, keeper, executor, Mock(), "s1:1", status, upkeep, Mock(), Mock(), Mock())
+    return Service(
+        engine, keeper, executor, Mock(), "s1:1", status, Mock(), upkeep, Mock(), Mock(), Mock()
+    )
 
 
 def called(of: Service, method: str, context: Context) -> Awaitable[object]:

@@ -21,7 +21,7 @@ def running(client: str, topic: str = "orders", upto: int | None = None) -> Runn
     walk = None
     if upto is not None:
         walk = Walk(Position({ORDERS: Place(1, upto)}), 0, topic.__eq__)
-    return Running(client, topic, topic.__eq__, "", 0.0, walk)
+    return Running(client, topic, "", topic.__eq__, 1, "", 0.0, walk)
 
 
 def test_more_than_the_bound_are_refused_until_one_ends() -> None:

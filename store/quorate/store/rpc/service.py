@@ -41,6 +41,7 @@ from quorate.store.rpc.append import (
 )
 from quorate.store.rpc.fetch import fetch
 from quorate.store.rpc.inventory import inventory
+from quorate.store.rpc.journal import JournalReports
 from quorate.store.rpc.locate import locate
 from quorate.store.rpc.long_requests import (
     check_acknowledgements,
@@ -118,6 +119,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         greeting: Callable[[], store_v1.Greeting],
         address: str,
         reports: Reports,
+        journal: JournalReports,
         upkeep: Upkeep,
         listening: Listening,
         newcomers: Newcomers,
@@ -138,6 +140,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._address = address
         self._greeting = greeting
         self._reports = reports
+        self._journal = journal
         self._upkeep = upkeep
         self._listening = listening
         self._requests = Requests(engine, keeper, upkeep.losses)
@@ -493,6 +496,18 @@ class Service(StoreServicer):  # type: ignore[misc]
             await self.serving()
             check_version(self._address, request.protocol_version)
             async for part in self._reports.parts(request.topic_pattern):
+                self.check_running()
+                yield part
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    async def Journal(
+        self, request: store_v1.JournalRequest, context: Context
+    ) -> AsyncIterator[store_v1.JournalResponse]:
+        try:
+            await self.serving()
+            check_version(self._address, request.protocol_version)
+            async for part in self._journal.parts(request.topic_pattern, request.subscriptions_max):
                 self.check_running()
                 yield part
         except QuorateError as error:

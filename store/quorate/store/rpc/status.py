@@ -90,7 +90,7 @@ class Reports:
 
     async def _store(self) -> store_v1.StatusResponse:
         facts, engine = self._facts, self._engine
-        used = await asyncio.to_thread(_disk_bytes, self._directory.path)
+        used = await asyncio.to_thread(disk_bytes, self._directory.path)
         writer, standing = engine.writer, engine.core.standing
         response = store_v1.StatusResponse(
             store_name=facts.name,
@@ -155,7 +155,7 @@ class Reports:
         )
 
 
-def _disk_bytes(directory: Path) -> int:
+def disk_bytes(directory: Path) -> int:
     """Return the bytes that the files of a directory take on the disk."""
     total = 0
     for root, _, names in os.walk(directory):

@@ -58,8 +58,10 @@ class Subscribing:
         request = self._request
         running = Running(
             self._client,
-            request.topic or request.pattern,
+            self._selection.topic,
+            request.pattern,
             self._selection.selects,
+            request.delivered,
             request.where,
             time.monotonic(),
         )

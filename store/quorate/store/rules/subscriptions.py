@@ -22,10 +22,14 @@ class Running:
 
     client: str
     """The address of the client, as gRPC has it."""
-    topics: str
-    """The topic, or the pattern of topics."""
+    topic: str | None
+    """The one topic; None: a pattern selects them."""
+    pattern: str
+    """The pattern of topics; empty: there is one topic."""
     selects: Callable[[str], bool]
     """Whether the subscription wants a topic."""
+    delivered: int
+    """The messages that it is given, as the request says."""
     where: str
     """The filter; empty: there is none."""
     opened: float

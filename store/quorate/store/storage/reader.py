@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from quorate.protocol.errors import CorruptBatch, QuorateError, StorageFailed
-from quorate.protocol.framing import check_batch
+from quorate.protocol.framing import BatchHeader, check_batch, read_header
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range
 from quorate.store.storage.index import (
     aside,
@@ -28,7 +29,10 @@ from quorate.store.storage.large_batches import (
 )
 from quorate.store.storage.records import (
     IndexEntry,
+    Malformed,
+    index_key,
     position_key,
+    unpack_index,
 )
 
 _LOST = "it is held, but not in the index"
@@ -51,6 +55,28 @@ class StoredBatch:
     def size(self) -> int:
         """The bytes of the batch; 0: they are unknown."""
         return self.large.size if self.large is not None else len(self.frame)
+
+
+def oldest_and_newest(reads: Reads, reg_id: int) -> list[BatchHeader]:
+    """Return the headers of the first and of the last batch of a stream; none of an unreadable one.
+
+    Raises StorageFailed.
+    """
+    low, high = index_key(reg_id, 0), index_key(reg_id, SEQUENCE_MAX)
+    oldest = reads.scan(Table.INDEX, low, high, 1)
+    newest = reads.at_or_before(Table.INDEX, high)
+    if not oldest or newest is None:
+        return []
+    try:
+        keys = [position_key(unpack_index(*row).position) for row in (oldest[0], newest)]
+        return [_header(value) for value in reads.get(Table.JOURNAL, keys) if value is not None]
+    except (Malformed, CorruptBatch):
+        return []
+
+
+def _header(value: bytes) -> BatchHeader:
+    large = large_row(value)
+    return large.header if large is not None else read_header(value, "in the journal")
 
 
 def read(

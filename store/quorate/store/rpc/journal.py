@@ -1,0 +1,159 @@
+"""The call Journal: one store's report of what its journal has, and who reads it.
+
+A report goes in parts, and the event loop gets a turn between them: a store may have many sources
+and subscriptions. Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from quorate.protocol.errors import StorageFailed
+from quorate.protocol.framing import BatchHeader
+from quorate.protocol.patterns import topic_pattern
+from quorate.protocol.wire import source_to_wire
+from quorate.store.engine import Engine
+from quorate.store.rpc.status import SOURCES_AT_ONCE, disk_bytes
+from quorate.store.rpc.subscribe import given_upto
+from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.subscriptions import Running, Subscriptions
+from quorate.store.storage.interface import Reads
+from quorate.store.storage.reader import oldest_and_newest
+from quorate.store.tasks.retention import Releasing
+from quorate.store.turns import Turn
+from quorate.v1 import store_pb2 as store_v1
+
+SUBSCRIPTIONS_AT_ONCE = 256
+"""The subscriptions of one part of a report."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalReports:
+    """The reports of one store's journal."""
+
+    name: str
+    directory: Path
+    engine: Engine
+    executor: Executor
+    releasing: Releasing
+    subscriptions: Subscriptions
+
+    async def parts(
+        self, pattern: str, subscriptions_max: int
+    ) -> AsyncIterator[store_v1.JournalResponse]:
+        """Yield the parts of a report: the store, then its sources, and last the subscriptions.
+
+        - pattern: of the topics; empty: all.
+        - subscriptions_max: how many subscriptions to report at most; 0: all.
+
+        Raises InvalidArgument.
+        """
+        selects = topic_pattern(pattern).matches if pattern else None
+        yield store_v1.JournalResponse(
+            store_name=self.name,
+            disk_bytes=await asyncio.to_thread(disk_bytes, self.directory),
+            subscription_count=len(self.subscriptions),
+            subscription_bound=self.subscriptions.most,
+        )
+        by_topic: dict[str, list[SourceState]] = {}
+        chosen: list[SourceState] = []
+        turn = Turn()
+        for state in list(self.engine.core.sources.values()):
+            await turn.pause()
+            if selects is None or selects(state.name.topic):
+                by_topic.setdefault(state.name.topic, []).append(state)
+                chosen.append(state)
+        for at in range(0, len(chosen), SOURCES_AT_ONCE):
+            yield await self._sources(chosen[at : at + SOURCES_AT_ONCE])
+        found = await self._running(selects, by_topic, subscriptions_max)
+        for at in range(0, len(found), SUBSCRIPTIONS_AT_ONCE):
+            part = found[at : at + SUBSCRIPTIONS_AT_ONCE]
+            yield store_v1.JournalResponse(subscriptions=part)
+
+    async def _sources(self, states: Sequence[SourceState]) -> store_v1.JournalResponse:
+        headers = await asyncio.get_running_loop().run_in_executor(
+            self.executor, _headers, self.engine.reads, [state.reg_id for state in states]
+        )
+        both = zip(states, headers, strict=True)
+        return store_v1.JournalResponse(sources=[self._source(*each) for each in both])
+
+    def _source(self, state: SourceState, headers: Sequence[BatchHeader]) -> store_v1.JournalSource:
+        held = state.held
+        return store_v1.JournalSource(
+            source=source_to_wire(state.name),
+            first=held.ranges.low,
+            last=held.ranges.high,
+            messages=held.ranges.count(),
+            first_ns=headers[0].timestamp_ns if headers else 0,
+            last_ns=headers[-1].timestamp_ns if headers else 0,
+            bytes=state.journal_bytes,
+            compressed=headers[-1].is_compressed if headers else False,
+            archived_upto=held.archived_upto,
+            kept_because=self.releasing.kept_because(state.name),
+        )
+
+    async def _running(
+        self,
+        selects: Callable[[str], bool] | None,
+        by_topic: Mapping[str, Sequence[SourceState]],
+        most: int,
+    ) -> list[store_v1.SubscriptionStatus]:
+        """Return the subscriptions to these topics, those that are furthest behind first."""
+        now, turn = time.monotonic(), Turn()
+        found: list[store_v1.SubscriptionStatus] = []
+        for each in list(self.subscriptions):
+            await turn.pause()
+            if each.topic is not None:
+                topics = [each.topic] if selects is None or selects(each.topic) else []
+            else:
+                topics = [topic for topic in by_topic if each.selects(topic)]
+            if topics or selects is None:
+                states = [state for topic in topics for state in by_topic.get(topic, ())]
+                found.append(_status(each, states, now))
+        return heapq.nlargest(most or len(found), found, key=lambda each: each.behind)
+
+
+def _status(
+    running: Running, states: Sequence[SourceState], now: float
+) -> store_v1.SubscriptionStatus:
+    delivered = cast("store_v1.Delivered", running.delivered)
+    walk, behind = running.walk, 0
+    if walk is not None:
+        for state in states:
+            upto = given_upto(state, delivered)
+            read = walk.read_upto(state.name, state.lineage)
+            behind += max(0, upto - max(read, state.held.ranges.low - 1))
+    status = store_v1.SubscriptionStatus(
+        client=running.client,
+        delivered=delivered,
+        where=running.where,
+        seconds=now - running.opened,
+        behind=behind,
+    )
+    if running.topic is not None:
+        status.topic = running.topic
+    else:
+        status.pattern = running.pattern
+    return status
+
+
+# In a thread.
+
+
+def _headers(reads: Reads, reg_ids: Sequence[int]) -> list[list[BatchHeader]]:
+    """Return the headers of the oldest and newest batch of each stream, if they can be read."""
+    return [_readable(reads, reg_id) for reg_id in reg_ids]
+
+
+def _readable(reads: Reads, reg_id: int) -> list[BatchHeader]:
+    try:
+        return oldest_and_newest(reads, reg_id)
+    except StorageFailed:
+        return []
