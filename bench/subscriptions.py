@@ -2,8 +2,8 @@
 
 It starts three stores, each in a process of its own, and measures one after the other. The
 subscriptions run in this process: over one connection, then over a connection each, as from as many
-processes, with the usual heartbeats and with few. The figures are of the store alone. Quote them
-only with what else the machine did.
+processes. The latter is measured with the usual heartbeats, and with few. The figures are of the
+store alone. Quote them only with what else the machine did.
 """
 
 from __future__ import annotations

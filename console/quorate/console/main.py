@@ -65,6 +65,11 @@ COMMANDS = {
         "status",
         "Show stores, sources and receivers, and any problems.",
     ),
+    "journal": Lazy(
+        "quorate.console.commands.journal",
+        "journal",
+        "Show what each store has recorded, and who reads it.",
+    ),
     "repair": Lazy(
         "quorate.console.commands.repair",
         "repair",

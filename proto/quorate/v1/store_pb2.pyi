@@ -430,20 +430,22 @@ class JournalRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., topic_pattern: _Optional[str] = ..., subscriptions_max: _Optional[int] = ...) -> None: ...
 
 class JournalResponse(_message.Message):
-    __slots__ = ("store_name", "disk_bytes", "sources", "subscriptions", "subscription_count", "subscription_bound")
+    __slots__ = ("store_name", "disk_bytes", "sources", "subscriptions", "subscription_count", "subscription_bound", "subscriptions_left_out")
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     DISK_BYTES_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_COUNT_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_BOUND_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTIONS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     store_name: str
     disk_bytes: int
     sources: _containers.RepeatedCompositeFieldContainer[JournalSource]
     subscriptions: _containers.RepeatedCompositeFieldContainer[SubscriptionStatus]
     subscription_count: int
     subscription_bound: int
-    def __init__(self, store_name: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[JournalSource, _Mapping]]] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionStatus, _Mapping]]] = ..., subscription_count: _Optional[int] = ..., subscription_bound: _Optional[int] = ...) -> None: ...
+    subscriptions_left_out: int
+    def __init__(self, store_name: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[JournalSource, _Mapping]]] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionStatus, _Mapping]]] = ..., subscription_count: _Optional[int] = ..., subscription_bound: _Optional[int] = ..., subscriptions_left_out: _Optional[int] = ...) -> None: ...
 
 class JournalSource(_message.Message):
     __slots__ = ("source", "first", "last", "messages", "first_ns", "last_ns", "bytes", "compressed", "archived_upto", "kept_because")

@@ -107,9 +107,7 @@ async def ask_all(
     return dict(zip(stores, await asyncio.gather(*map(one, stores)), strict=True))
 
 
-def too_few(
-    what: str, answers: Mapping[StoreAddress, StatusResponse | QuorateError]
-) -> QuorateError:
+def too_few(what: str, answers: Mapping[StoreAddress, object]) -> QuorateError:
     """Return the error for an operation that too few stores answered; of one store, its own."""
     failures = {
         store: answer for store, answer in answers.items() if isinstance(answer, QuorateError)

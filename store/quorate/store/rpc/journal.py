@@ -72,10 +72,12 @@ class JournalReports:
                 chosen.append(state)
         for at in range(0, len(chosen), SOURCES_AT_ONCE):
             yield await self._sources(chosen[at : at + SOURCES_AT_ONCE])
-        found = await self._running(selects, by_topic, subscriptions_max)
+        running = await self._running(selects, by_topic)
+        found = heapq.nlargest(subscriptions_max or len(running), running, key=_behind)
         for at in range(0, len(found), SUBSCRIPTIONS_AT_ONCE):
             part = found[at : at + SUBSCRIPTIONS_AT_ONCE]
             yield store_v1.JournalResponse(subscriptions=part)
+        yield store_v1.JournalResponse(subscriptions_left_out=len(running) - len(found))
 
     async def _sources(self, states: Sequence[SourceState]) -> store_v1.JournalResponse:
         headers = await asyncio.get_running_loop().run_in_executor(
@@ -103,9 +105,8 @@ class JournalReports:
         self,
         selects: Callable[[str], bool] | None,
         by_topic: Mapping[str, Sequence[SourceState]],
-        most: int,
     ) -> list[store_v1.SubscriptionStatus]:
-        """Return the subscriptions to these topics, those that are furthest behind first."""
+        """Return the subscriptions to these topics."""
         now, turn = time.monotonic(), Turn()
         found: list[store_v1.SubscriptionStatus] = []
         for each in list(self.subscriptions):
@@ -117,7 +118,11 @@ class JournalReports:
             if topics or selects is None:
                 states = [state for topic in topics for state in by_topic.get(topic, ())]
                 found.append(_status(each, states, now))
-        return heapq.nlargest(most or len(found), found, key=lambda each: each.behind)
+        return found
+
+
+def _behind(status: store_v1.SubscriptionStatus) -> int:
+    return status.behind
 
 
 def _status(
