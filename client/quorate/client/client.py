@@ -172,6 +172,7 @@ class Client:
         delivery: str | Delivery = DELIVERY_DEFAULT,
         acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
         start: Start | str | int | datetime = Start.EARLIEST,
+        where: str | None = None,
         take_over: bool = False,
         options: ReceiverOptions | None = None,
         timeout: float | None = None,
@@ -190,6 +191,8 @@ class Client:
         - acknowledge: "automatic" or "explicit".
         - start: "earliest", "latest", "last:N", a sequence number, a time, or what `Start` makes.
           It counts for each source for which no store has a position of the receiver.
+        - where: a condition in the words of SQL. Only messages for which it is true come.
+          The others count as consumed.
         - take_over: take the identity even if its activity timeout protects another instance.
         - options: further settings. One that is not named here has the value of the client's file.
         - timeout: seconds to wait for stores to answer, and for a registration with each source
@@ -201,7 +204,7 @@ class Client:
         options.wait_for_source opening waits so long, and then raises UnknownTopic.
 
         Opening raises NoQuorum if too few stores answer, NotAStore or VersionMismatch if no store
-        is of use, RegIdInUse, ReceiverActive, InvalidArgument, Closed.
+        is of use, RegIdInUse, ReceiverActive, InvalidArgument, InvalidFilter, Closed.
         """
         settings = self._settings
 
@@ -215,6 +218,7 @@ class Client:
                 delivery=delivery,
                 acknowledge=acknowledge,
                 start=start,
+                where=where,
                 take_over=take_over,
                 options=settings.receiver_options(topic, options),
                 timeout=settings.timeout if timeout is None else timeout,

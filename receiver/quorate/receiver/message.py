@@ -11,10 +11,12 @@ from typing import TypeVar
 
 from quorate.protocol.attributes import Attributes
 from quorate.protocol.columns import Body
+from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.fragments import LargeBatch
 from quorate.protocol.framing import body_of, cut, read_header
 from quorate.protocol.identity import SourceName
 from quorate.receiver.protocol.consumed import Consumption
+from quorate.receiver.protocol.selecting import select
 from quorate.receiver.protocol.stream import BatchPart
 
 Value = TypeVar("Value")
@@ -49,7 +51,7 @@ class MessageHandle:
 
 
 class DeliveredBatch:
-    """Consecutive messages of one source in one epoch."""
+    """Consecutive messages of one source in one epoch. A filter splits what a source packed."""
 
     __slots__ = (
         "_body", "_keys", "_payloads", "_piece", "_progress", "_properties", "_redeliver", "_taken",
@@ -192,6 +194,13 @@ class DeliveredBatch:
     def handle(self) -> MessageHandle:
         """Return a handle that acknowledges all its messages later."""
         return MessageHandle(self, self.first, self.last)
+
+    def _passing(self, where: Filter) -> list[DeliveredBatch]:
+        """Return the messages that pass, as batches. The others count as consumed from now on."""
+        selection = select(where, self._piece)
+        for each in selection.left_out:
+            self._progress.skip(each.first, each.last)
+        return [DeliveredBatch(each, self._progress, self._redeliver) for each in selection.kept]
 
     def _part(self, first: int, last: int) -> DeliveredBatch:
         """Return a batch with only these of its messages."""

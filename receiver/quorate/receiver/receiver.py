@@ -30,6 +30,7 @@ from quorate.protocol.errors import (
     UsedBeforeFork,
     joined,
 )
+from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.identity import (
     SourceName,
     StoreAddress,
@@ -100,6 +101,7 @@ class Receiver:
         delivery: str | Delivery = DELIVERY_DEFAULT,
         acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
         start: Start | str | int | datetime = Start.EARLIEST,
+        where: str | None = None,
         take_over: bool = False,
         options: ReceiverOptions | None = None,
         timeout: float | None = 30.0,
@@ -121,6 +123,8 @@ class Receiver:
         - acknowledge: "automatic" or "explicit".
         - start: "earliest", "latest", "last:N", a sequence number, a time, or what `Start` makes.
           It counts for each source for which no store has a position of the receiver.
+        - where: a condition in the words of SQL. Only messages for which it is true come.
+          The others count as consumed.
         - take_over: take the identity even if its activity timeout protects another instance.
         - timeout: seconds to wait for stores to answer, and for a registration with each source
           that they know. None: wait for as long as it takes. An activity timeout that ends in time
@@ -134,7 +138,7 @@ class Receiver:
         options.wait_for_source it waits so long here, and then raises UnknownTopic.
 
         Raises NoQuorum if too few stores answer, NotAStore or VersionMismatch if no store is of
-        use, RegIdInUse, ReceiverActive, InvalidArgument.
+        use, RegIdInUse, ReceiverActive, InvalidArgument, InvalidFilter.
         """
         forks.check()
         check_timeout(timeout)
@@ -146,6 +150,7 @@ class Receiver:
             delivery=choice_of("delivery", Delivery, delivery),
             acknowledge=choice_of("acknowledge", AcknowledgeMode, acknowledge),
             start=Start.of(start),
+            where=None if where is None else Filter(where),
             take_over=take_over,
             options=options_of(ReceiverOptions, options),
             on_event=on_event,
@@ -169,6 +174,7 @@ class Receiver:
         delivery: Delivery,
         acknowledge: AcknowledgeMode,
         start: Start,
+        where: Filter | None,
         take_over: bool,
         options: ReceiverOptions,
         on_event: Callable[[Event], None] | None,
@@ -198,7 +204,7 @@ class Receiver:
         self._subscription = Subscription()
         self._subscribed = asyncio.Event()
         self._events: EventLog[Event] = EventLog(on_event)
-        self._inbox = Inbox(options.buffer_bytes // 2)
+        self._inbox = Inbox(options.buffer_bytes // 2, where)
         self._redelivery = Redelivery(self._inbox, acknowledge)
         self._room = Room(options.buffer_bytes // 4, options.buffer_bytes // 2)
         self._sessions: dict[SourceName, Session] = {}

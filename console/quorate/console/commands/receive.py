@@ -66,6 +66,13 @@ def receive(
             "Otherwise as --from.",
         ),
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Print only messages for which this is true: \"price > 100 AND $key = 'x'\".",
+        ),
+    ] = None,
     count: Count = None,
     pattern: Pattern = False,
     delivery: Annotated[
@@ -129,6 +136,7 @@ def receive(
         "session_id": parse_session_id(session_id) if session_id is not None else None,
         "delivery": delivery.value,
         "start": start or ("earliest" if last is None else f"last:{last}"),
+        "where": where,
         "take_over": take_over,
         "timeout": settings.timeout,
     }

@@ -81,12 +81,19 @@ def _text(value: bytes) -> str | None:
         return None
 
 
-def passing(where: Filter, header: BatchHeader, body: Body, first: int, last: int) -> list[int]:
+def passing(
+    where: Filter,
+    header: BatchHeader,
+    payloads: Sequence[bytes],
+    body: Body,
+    first: int,
+    last: int,
+) -> list[int]:
     """Return the places in the batch of the messages of [first, last] that pass the filter.
 
-    Raises CorruptBatch.
+    payloads: those of the whole batch. Raises CorruptBatch.
     """
-    shown = Shown(header, body.read_payloads(), body)
+    shown = Shown(header, payloads, body)
     chosen: list[int] = []
     for row in range(first - header.first, last - header.first + 1):
         shown.at(header, row)

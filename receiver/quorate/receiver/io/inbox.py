@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
+from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.receiver.message import DeliveredBatch
@@ -16,7 +17,9 @@ from quorate.receiver.message import DeliveredBatch
 class Inbox:
     """A queue of batches. A task that fills it first waits for space."""
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, where: Filter | None = None) -> None:
+        """Begin empty. where: leaves out the messages for which it is not true; None: takes all."""
+        self._where = where
         self._bytes_max = bytes_max
         self._bytes = 0
         self._batches: deque[DeliveredBatch] = deque()
@@ -45,9 +48,11 @@ class Inbox:
         """Add a batch, also past the bound. A closed inbox drops it."""
         if self._closed:
             return
-        self._batches.append(batch)
-        self._count(batch.size)
-        self._filled.set()
+        if self._where is None:
+            self._add(batch)
+            return
+        for part in batch._passing(self._where):
+            self._add(part)
 
     def delay(self, batch: DeliveredBatch) -> None:
         """Count a batch that is to come again later: it waits in memory, too."""
@@ -117,6 +122,11 @@ class Inbox:
         self._closed = True
         self._filled.set()
         self._space.set()
+
+    def _add(self, batch: DeliveredBatch) -> None:
+        self._batches.append(batch)
+        self._count(batch.size)
+        self._filled.set()
 
     def _count(self, size: int) -> None:
         self._bytes += size

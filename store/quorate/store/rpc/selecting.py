@@ -25,10 +25,11 @@ def choose(where: Filter, header: BatchHeader, frame: bytes, part: Range) -> Cho
     Raises CorruptBatch.
     """
     body = body_of(frame, header)
-    rows = passing(where, header, body, part.first, part.last)
+    payloads = body.read_payloads()
+    rows = passing(where, header, payloads, body, part.first, part.last)
     if not rows:
         return None
-    payloads, attributes = body.read_payloads(), body.read_attributes()
+    attributes = body.read_attributes()
     batch = encode_batch(
         header.source,
         header.epoch,
