@@ -65,10 +65,10 @@ class Stores:
         await peers.close()
         return found
 
-    async def until_positions(self, **expected: int) -> None:
+    async def until_positions(self, session_id: int = 0x20, /, **expected: int) -> None:
         """Wait until the stores have these positions of the receiver."""
         async with asyncio.timeout(60):
-            while await self.positions() != expected:  # noqa: ASYNC110, stores tell nobody
+            while await self.positions(session_id) != expected:  # noqa: ASYNC110, stores tell nobody
                 await asyncio.sleep(0.05)
 
     @property

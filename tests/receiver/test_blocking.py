@@ -116,6 +116,12 @@ def test_the_older_of_two_is_fenced(group: Group, monkeypatch: pytest.MonkeyPatc
     older.close()
 
 
+def test_a_filter_leaves_out_what_does_not_pass(group: Group) -> None:
+    group.store(9)
+    with opened(group, where="$sequence IN (2, 7)") as receiver:
+        assert take(receiver, 2) == [2, 7]
+
+
 def test_events(group: Group) -> None:
     with opened(group) as receiver:
         events = receiver.events()

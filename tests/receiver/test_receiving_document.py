@@ -184,6 +184,20 @@ async def test_the_loops(stores: Stores, name: str, session_id: int) -> None:
     assert sorted(saved) == sorted(payload for _, payload in numbered(0, 199))
 
 
+async def test_only_dear_ones(stores: Stores) -> None:
+    saved: list[bytes] = []
+    names = run("only_dear_ones", save=saved.extend)
+    async with await source(stores) as sending:
+        await sending.send_many([b'{"price": %d}' % price for price in (100, 101, 7)])
+        await sending.flush()
+        running = asyncio.create_task(names["only_dear_ones"](stores.addresses))
+        await stores.until_positions(8, a=2, b=2, c=2)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+    assert saved == [b'{"price": 101}']
+
+
 @pytest.mark.expects_log("no store has a source")
 async def test_the_source_hears_that_it_was_read(
     stores: Stores, capsys: pytest.CaptureFixture[str]

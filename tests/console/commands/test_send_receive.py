@@ -56,6 +56,17 @@ def test_what_is_sent_is_received(environment: dict[str, str]) -> None:
     assert received.stdout == b"one\n\nthree\n"
 
 
+def test_only_what_passes_a_filter_is_printed(environment: dict[str, str]) -> None:
+    quorate(environment, "send", "dear", given=b'{"price": 1}\n{"price": 200}\nno JSON\n')
+    received = quorate(
+        environment, "receive", "dear", "--where", "price > 100", "--until-idle", "1"
+    )
+    assert received.stdout == b'{"price": 200}\n'
+    wrong = quorate(environment, "receive", "dear", "--where", "price >")
+    assert wrong.returncode != 0
+    assert b"The filter is not valid after 7 characters" in wrong.stderr
+
+
 def test_what_is_sent_compressed_is_received(environment: dict[str, str]) -> None:
     lines = b"one and the same line\n" * 100
     sent = quorate(environment, "send", "compressed", "--compression", "zstd", given=lines)
