@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorate.protocol.attributes import Attributes
 from quorate.protocol.filters.evaluate import Filter
-from quorate.protocol.framing import encode_batch, read_header, read_payloads
+from quorate.protocol.framing import body_of, encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range
 from quorate.receiver.protocol.selecting import select
@@ -58,3 +58,11 @@ def test_a_part_keeps_no_payload_that_was_left_out() -> None:
     assert isinstance(one.frame, bytes)
     assert PAYLOADS[2] in one.frame
     assert PAYLOADS[3] not in one.frame
+
+
+def test_keys_and_properties_stay_with_their_messages() -> None:
+    attributes = tuple(Attributes(b"k%d" % n, {"n": b"%d" % n}) for n in range(8))
+    (one,) = select(Filter("$key = 'k3'"), part(attributes=attributes)).kept
+    assert isinstance(one.frame, bytes)
+    assert (one.first, one.last) == (13, 13)
+    assert body_of(one.frame, one.header).read_attributes() == [attributes[3]]
