@@ -1,4 +1,4 @@
-"""The parser of filters: text in, tree out.
+"""The parser of filters and of lists of fields: text in, tree out.
 
 The grammar is in filter.lark. A text is bounded in length and depth, because it may come from
 anybody. The meaning of the tree is not known here.
@@ -7,7 +7,7 @@ anybody. The meaning of the tree is not known here.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import lark
 
@@ -31,6 +31,7 @@ _EXPECTED = {
     "COMMA": ",",
     "COMPARISON": "a comparison such as =",
     "SIGN": "+ or -",
+    "MINUS": "-",
     "TIMES": "* or /",
     "INDEX": "an index",
     "RSQB": "]",
@@ -41,17 +42,41 @@ _EXPECTED = {
 }
 
 
+class Named(NamedTuple):
+    """A field in a list of fields."""
+
+    is_left_out: bool
+    """Whether a - is before it."""
+    path: tuple[str | int, ...]
+    """Names of objects' fields, and indexes of arrays."""
+
+
 def parse(text: str) -> Node:
     """Return the tree of a filter.
 
     Raises InvalidFilter, which says where, and what was expected there.
     """
+    return _Reader().read(_tree(text, "start"))
+
+
+def parse_fields(text: str) -> list[Named]:
+    """Return the fields that a text names, with commas between them.
+
+    Raises InvalidFilter, as `parse` does.
+    """
+    return [
+        Named(sign is not None, _path_of(path.children))
+        for sign, path in (named.children for named in _tree(text, "fields").children)
+    ]
+
+
+def _tree(text: str, start: str) -> Any:
     if len(text) > LENGTH_MAX:
         raise InvalidFilter(
             LENGTH_MAX, f"it has {len(text):,} characters; {LENGTH_MAX:,} are the most"
         )
     try:
-        tree = _parser().parse(text)
+        return _parser().parse(text, start=start)
     except lark.exceptions.UnexpectedCharacters as error:
         at = error.pos_in_stream or 0
         raise InvalidFilter(at, _instead(repr(text[at]), error.allowed)) from None
@@ -60,12 +85,17 @@ def parse(text: str) -> Node:
         found = "the end" if is_end else repr(str(error.token))
         at = len(text) if is_end else error.token.start_pos or 0
         raise InvalidFilter(at, _instead(found, error.accepts)) from None
-    return _Reader().read(tree)
 
 
 @functools.cache
 def _parser() -> lark.Lark:
-    return lark.Lark.open("filter.lark", rel_to=__file__, parser="lalr", propagate_positions=True)
+    return lark.Lark.open(
+        "filter.lark",
+        rel_to=__file__,
+        parser="lalr",
+        start=["start", "fields"],
+        propagate_positions=True,
+    )
 
 
 def _instead(found: str, expected: set[str] | None) -> str:
@@ -167,9 +197,7 @@ class _Reader:
         return syntax.Literal(None)
 
     def _path(self, *steps: Any) -> Node:
-        return syntax.Field(
-            tuple(int(step) if step.type == "INDEX" else _name(step) for step in steps)
-        )
+        return syntax.Field(_path_of(steps))
 
     def _message_field(self, name: Any, part: Any = None) -> Node:
         asked = name.lower()
@@ -207,6 +235,10 @@ def _position(tree: Any) -> int:
 
 def _unquoted(text: Any) -> str:
     return str(text[1:-1]).replace("''", "'")
+
+
+def _path_of(steps: Any) -> tuple[str | int, ...]:
+    return tuple(int(step) if step.type == "INDEX" else _name(step) for step in steps)
 
 
 def _name(step: Any) -> str:
