@@ -1002,7 +1002,7 @@ class RestoreDone(_message.Message):
     def __init__(self, written: _Optional[int] = ..., held_already: _Optional[int] = ..., lacking: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., limbo: bool = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
-    __slots__ = ("protocol_version", "topic", "pattern", "position", "now", "since_ns", "bookmarks", "delivered", "where")
+    __slots__ = ("protocol_version", "topic", "pattern", "position", "now", "since_ns", "bookmarks", "delivered", "where", "select")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PATTERN_FIELD_NUMBER: _ClassVar[int]
@@ -1012,6 +1012,7 @@ class SubscribeRequest(_message.Message):
     BOOKMARKS_FIELD_NUMBER: _ClassVar[int]
     DELIVERED_FIELD_NUMBER: _ClassVar[int]
     WHERE_FIELD_NUMBER: _ClassVar[int]
+    SELECT_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     topic: str
     pattern: str
@@ -1021,7 +1022,8 @@ class SubscribeRequest(_message.Message):
     bookmarks: Position
     delivered: Delivered
     where: str
-    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., pattern: _Optional[str] = ..., position: _Optional[_Union[Position, _Mapping]] = ..., now: bool = ..., since_ns: _Optional[int] = ..., bookmarks: _Optional[_Union[Position, _Mapping]] = ..., delivered: _Optional[_Union[Delivered, str]] = ..., where: _Optional[str] = ...) -> None: ...
+    select: str
+    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., pattern: _Optional[str] = ..., position: _Optional[_Union[Position, _Mapping]] = ..., now: bool = ..., since_ns: _Optional[int] = ..., bookmarks: _Optional[_Union[Position, _Mapping]] = ..., delivered: _Optional[_Union[Delivered, str]] = ..., where: _Optional[str] = ..., select: _Optional[str] = ...) -> None: ...
 
 class Place(_message.Message):
     __slots__ = ("source", "epoch", "sequence")

@@ -29,6 +29,7 @@ from quorate.protocol.errors import (
     Unreachable,
 )
 from quorate.protocol.filters.evaluate import Filter
+from quorate.protocol.filters.projection import Projection
 from quorate.protocol.identity import StoreAddress, check_topic
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import bookmarks_to_wire, position_to_wire
@@ -144,6 +145,7 @@ class Subscriber:
         begin: GivenBegin = EPOCH,
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
+        select: str | Sequence[str] | None = None,
         rate: str | None = None,
         rate_max_gap: float | None = None,
         bookmarks: BookmarkStore | None = None,
@@ -174,6 +176,8 @@ class Subscriber:
             request.pattern = topic_pattern
         if where is not None:
             request.where = Filter(where).text
+        if select is not None:
+            request.select = Projection(select).text
         started = read_begin(begin)
         if bookmarks is not None and not name:
             raise InvalidArgument("name", "is missing: a bookmark store keeps positions by name")

@@ -51,6 +51,14 @@ def replay(
             help="Print only messages for which this is true: \"price > 100 AND $key = 'x'\".",
         ),
     ] = None,
+    select: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELDS",
+            help='Print only these fields of JSON payloads, "id, order.price", or all but these: '
+            '"-comment".',
+        ),
+    ] = None,
     rate: Annotated[
         str | None,
         typer.Option(
@@ -115,6 +123,7 @@ def replay(
         "begin": begin or ("epoch" if name is None else "most_recent"),
         "delivered": delivered,
         "where": where,
+        "select": select,
         "rate": rate,
         "timeout": settings.timeout,
     }

@@ -1,42 +1,148 @@
-"""The filter of a subscription, applied to parts of batches. It runs away from the event loop."""
+"""What a subscription wants of batches: the messages that pass, and fields of their payloads.
+
+All of it runs away from the event loop.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.messages import passing
+from quorate.protocol.filters.projection import Projection
+from quorate.protocol.fragments import Batch, encode_alone
 from quorate.protocol.framing import BatchHeader, body_of, encode_batch
+from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range
+from quorate.protocol.wire import source_to_wire
+from quorate.store.storage.interface import Reads
+from quorate.store.storage.large_batches import LargeRow, load_large
+from quorate.v1 import store_pb2 as store_v1
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """The messages of a batch that pass, as a batch without the others."""
+class Piece:
+    """Consecutive messages to give: a part of a batch."""
 
-    batch: bytes
-    offsets: list[int]
-    """The number of each, less that of the first."""
+    header: BatchHeader
+    frame: bytes
+    """The batch; empty if it is a large one."""
+    part: Range
+    large: LargeRow | None = None
 
 
-def choose(where: Filter, header: BatchHeader, frame: bytes, part: Range) -> Chosen | None:
-    """Return the messages of a part of a batch that pass; None: no message does.
+def moved_behind(piece: Piece) -> store_v1.Given:
+    """Return what says that nothing of a piece is given."""
+    place = store_v1.Place(
+        source=source_to_wire(piece.header.source),
+        epoch=piece.header.epoch,
+        sequence=piece.part.last,
+    )
+    return store_v1.Given(moved=place)
 
-    Raises CorruptBatch.
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a subscription wants of each batch."""
+
+    where: Filter | None
+    """Only messages that pass; None: all."""
+    select: Projection | None
+    """Only these fields of payloads; None: payloads as they are."""
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether batches are given as they are."""
+        return self.where is None and self.select is None
+
+    def left_of(
+        self, reads: Reads, found: Iterable[store_v1.Given | Piece]
+    ) -> list[store_v1.Given | Piece]:
+        """Return what is left of pieces. A large one is left as it is, for `large_left`.
+
+        Raises StorageFailed, CorruptBatch.
+        """
+        left: list[store_v1.Given | Piece] = []
+        moved: dict[SourceName, store_v1.Given] = {}
+        for each in found:
+            if not isinstance(each, Piece):
+                left += moved.values()
+                moved.clear()
+                left.append(each)
+                continue
+            source = each.header.source
+            chosen = self._chosen(reads, each)
+            if chosen is each:
+                # A batch that is given as a whole has to be the next one.
+                if source in moved:
+                    left.append(moved.pop(source))
+                left.append(each)
+            elif isinstance(chosen, store_v1.Selected):
+                moved.pop(source, None)
+                left.append(store_v1.Given(selected=chosen))
+            else:
+                moved[source] = moved_behind(each)
+        return [*left, *moved.values()]
+
+    def _chosen(self, reads: Reads, piece: Piece) -> store_v1.Selected | Piece | None:
+        """Return what is left of a piece; None: nothing is."""
+        if piece.large is None:
+            frame = piece.frame
+        elif self.where is None:
+            return piece
+        else:
+            frame = load_large(reads, piece.large).joined()
+        try:
+            return self._chosen_of(frame, piece)
+        except CorruptBatch:
+            return None  # its checksum is right, so its source made it so: it has no message
+
+    def _chosen_of(self, frame: bytes, piece: Piece) -> store_v1.Selected | Piece | None:
+        header, part = piece.header, piece.part
+        body = body_of(frame, header)
+        payloads = body.read_payloads()
+        rows = list(range(part.first - header.first, part.last - header.first + 1))
+        if self.where is not None:
+            rows = passing(self.where, header, payloads, body, part.first, part.last)
+        if not rows:
+            return None
+        given = chosen = [payloads[row] for row in rows]
+        if self.select is not None and piece.large is None:
+            given = list(map(self.select.of, chosen))
+        if len(rows) == len(part) and given == chosen:
+            return piece
+        attributes = body.read_attributes()
+        batch = encode_batch(
+            header.source,
+            header.epoch,
+            header.first + rows[0],
+            given,
+            header.timestamp_ns,
+            b"",
+            [attributes[row] for row in rows] if attributes else (),
+        )
+        return store_v1.Selected(
+            batch=batch, offsets=[row - rows[0] for row in rows], upto=part.last
+        )
+
+
+def large_left(select: Projection, reads: Reads, large: LargeRow) -> Batch | None:
+    """Return the message of a large batch with fields of its payload alone; None: it has none.
+
+    Raises StorageFailed, CorruptBatch.
     """
-    body = body_of(frame, header)
-    payloads = body.read_payloads()
-    rows = passing(where, header, payloads, body, part.first, part.last)
-    if not rows:
-        return None
-    attributes = body.read_attributes()
-    batch = encode_batch(
+    batch, header = load_large(reads, large), large.header
+    try:
+        payload, attributes = batch.message()
+    except CorruptBatch:
+        return None  # its checksum is right, so its source made it so
+    return encode_alone(
         header.source,
         header.epoch,
-        header.first + rows[0],
-        [payloads[row] for row in rows],
+        header.first,
+        select.of(payload),
         header.timestamp_ns,
-        b"",
-        [attributes[row] for row in rows] if attributes else (),
+        attributes,
     )
-    return Chosen(batch, [row - rows[0] for row in rows])

@@ -10,24 +10,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import TypeVar
 
-from quorate.protocol.errors import CorruptBatch
-from quorate.protocol.filters.evaluate import Filter
-from quorate.protocol.framing import BatchHeader, read_header
+from quorate.protocol.fragments import LargeBatch, fragments_of
+from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import FRAGMENT_BYTES
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.wire import source_to_wire
 from quorate.store.engine import Engine
-from quorate.store.rpc.selecting import Chosen, choose
+from quorate.store.rpc.selecting import Piece, Wanted, large_left, moved_behind
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.walk import Stream, Walk
 from quorate.store.storage.index import entries
 from quorate.store.storage.interface import Reads
 from quorate.store.storage.journal import rows_from
-from quorate.store.storage.large_batches import LargeRow, load_large, read_fragment
+from quorate.store.storage.large_batches import LargeRow, read_fragment
 from quorate.store.storage.reader import read_rows
 from quorate.store.turns import Turn
 from quorate.store.watchers import Selection
@@ -41,17 +39,6 @@ _RESPONSE_BYTES = 256 * 1024
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Consecutive messages to give: a part of a batch."""
-
-    header: BatchHeader
-    frame: bytes
-    """The batch; empty if it is a large one."""
-    part: Range
-    large: LargeRow | None = None
-
-
 class Subscription:
     """One call of Subscribe."""
 
@@ -61,12 +48,12 @@ class Subscription:
         executor: Executor,
         walk: Walk,
         delivered: store_v1.Delivered,
-        where: Filter | None,
+        wanted: Wanted,
         check_running: Callable[[], None],
     ) -> None:
         """Begin with this walk.
 
-        - where: the filter; None: all messages pass.
+        - wanted: what it wants of each batch.
         - check_running: raises the error with which the store refuses calls, if there is one.
         """
         self._check_running = check_running
@@ -74,7 +61,7 @@ class Subscription:
         self._executor = executor
         self._walk = walk
         self._delivered = delivered
-        self._where = where
+        self._wanted = wanted
         self._is_at_end = False
 
     async def meet_all(self) -> None:
@@ -216,16 +203,15 @@ class Subscription:
     ) -> AsyncIterator[store_v1.SubscribeResponse]:
         if not found:
             return
-        where, reads = self._where, self._engine.reads
         self._walk.reading = _first_of_large(found)
-        if where is not None:
-            found = await self._run(_filtered, where, reads, found)
+        if not self._wanted.is_everything:
+            found = await self._run(self._wanted.left_of, self._engine.reads, found)
         response, size = store_v1.SubscribeResponse(), 0
         for each in found:
             if isinstance(each, Piece) and each.large is not None:
                 if size:
                     yield response
-                async for response in self._fragments(each.large, each.part):
+                async for response in self._large(each, each.large):
                     yield response
                 response, size = store_v1.SubscribeResponse(), 0
                 continue
@@ -244,18 +230,35 @@ class Subscription:
             yield response
         self._walk.reading = {}
 
-    async def _fragments(
-        self, large: LargeRow, part: Range
+    async def _large(
+        self, piece: Piece, large: LargeRow
     ) -> AsyncIterator[store_v1.SubscribeResponse]:
         """Yield a large batch, a fragment in each response. The client checks it."""
-        for number in range(large.count):
-            data = await self._run(read_fragment, self._engine.reads, large, number)
+        select, reads, part = self._wanted.select, self._engine.reads, piece.part
+        if select is None:
+            for number in range(large.count):
+                data = await self._run(read_fragment, reads, large, number)
+                yield _fragment(part, number * FRAGMENT_BYTES, large.size, data)
+            return
+        left = await self._run(large_left, select, reads, large)
+        if isinstance(left, LargeBatch):
+            for at, data in fragments_of(left):
+                yield _fragment(part, at, left.size, data)
+        elif left is not None:
             response = store_v1.SubscribeResponse()
             fetched = response.given.add().fetched
-            fetched.first, fetched.last = part.first, part.last
-            fetched.fragment.at = number * FRAGMENT_BYTES
-            fetched.fragment.size, fetched.fragment.data = large.size, data
+            fetched.first, fetched.last, fetched.batch = part.first, part.last, left
             yield response
+        else:
+            yield store_v1.SubscribeResponse(given=[moved_behind(piece)])
+
+
+def _fragment(part: Range, at: int, size: int, data: bytes) -> store_v1.SubscribeResponse:
+    response = store_v1.SubscribeResponse()
+    fetched = response.given.add().fetched
+    fetched.first, fetched.last = part.first, part.last
+    fetched.fragment.at, fetched.fragment.size, fetched.fragment.data = at, size, data
+    return response
 
 
 def _first_of_large(found: Iterable[store_v1.Given | Piece]) -> dict[SourceName, int]:
@@ -283,47 +286,3 @@ def _passed_upto(reads: Reads, reg_id: int, wanted: Range, journal_at: int) -> i
             break
         upto = min(entry.last, wanted.last)
     return upto
-
-
-def _filtered(
-    where: Filter, reads: Reads, found: Iterable[store_v1.Given | Piece]
-) -> list[store_v1.Given | Piece]:
-    """Return what is left of pieces once a filter was applied."""
-    left: list[store_v1.Given | Piece] = []
-    moved: dict[SourceName, store_v1.Given] = {}
-    for each in found:
-        if not isinstance(each, Piece):
-            left += moved.values()
-            moved.clear()
-            left.append(each)
-            continue
-        source = each.header.source
-        chosen = _chosen(where, reads, each)
-        if chosen is not None and len(chosen.offsets) == len(each.part):
-            # A batch that is given as a whole has to be the next one.
-            if source in moved:
-                left.append(moved.pop(source))
-            left.append(each)
-        elif chosen is not None:
-            moved.pop(source, None)
-            left.append(
-                store_v1.Given(
-                    selected=store_v1.Selected(
-                        batch=chosen.batch, offsets=chosen.offsets, upto=each.part.last
-                    )
-                )
-            )
-        else:
-            place = store_v1.Place(
-                source=source_to_wire(source), epoch=each.header.epoch, sequence=each.part.last
-            )
-            moved[source] = store_v1.Given(moved=place)
-    return [*left, *moved.values()]
-
-
-def _chosen(where: Filter, reads: Reads, piece: Piece) -> Chosen | None:
-    frame = load_large(reads, piece.large).joined() if piece.large is not None else piece.frame
-    try:
-        return choose(where, piece.header, frame, piece.part)
-    except CorruptBatch:
-        return None  # its checksum is right, so its source made it so: it has no message

@@ -9,10 +9,12 @@ from concurrent.futures import Executor
 from quorate.protocol.bookmarks import Position
 from quorate.protocol.errors import InLimbo, InvalidArgument
 from quorate.protocol.filters.evaluate import Filter
+from quorate.protocol.filters.projection import Projection
 from quorate.protocol.wire import bookmarks_from_wire, position_from_wire, position_to_wire
 from quorate.store import watchers
 from quorate.store.engine import Engine
 from quorate.store.rpc.begins import Beginning, Begins
+from quorate.store.rpc.selecting import Wanted
 from quorate.store.rpc.subscribe import Subscription, given_upto
 from quorate.store.rules.subscriptions import Running, Subscriptions
 from quorate.store.rules.walk import Walk
@@ -44,7 +46,10 @@ class Subscribing:
         self._executor = executor
         self._request = request
         self._selection = _selection(request)
-        self._where = Filter(request.where) if request.where else None
+        self._wanted = Wanted(
+            Filter(request.where) if request.where else None,
+            Projection(request.select) if request.select else None,
+        )
         if request.delivered not in _DELIVERED:
             raise InvalidArgument("delivered", f"{request.delivered} is none that is known")
         if reason := engine.limbo_reason(None):
@@ -77,7 +82,7 @@ class Subscribing:
             self._executor,
             walk,
             self._request.delivered,
-            self._where,
+            self._wanted,
             self._check_running,
         )
         running.walk = walk
