@@ -260,9 +260,9 @@ class Client:
         - delivered: which messages it is given. "stable": stable ones. "durable": those on the
           store's disk. "live": those that have come to the store.
         - where: a condition in the words of SQL. Only messages for which it is true are given.
-        - select: the fields of JSON payloads to keep, as a list or as a text with commas: "id,
-          order.price". "-notes" leaves a field out instead, and all others stay. A payload that is
-          no JSON object stays as it is. The condition sees whole payloads.
+        - select: fields of JSON payloads to keep, a list or a text with commas. A - before each
+          leaves them out instead. A payload that is no JSON object stays as it is. `where` sees
+          whole payloads.
         - rate: the pace: "1000/s", "500KB/s", or "2x" for twice the messages' own pace.
         - rate_max_gap: the longest pause of such a multiple, in seconds.
         - bookmarks: keeps how far the application has consumed the messages, under this name.

@@ -68,7 +68,7 @@ class Projection:
 
     # Each of these reads one value of a text, and returns what is left of it, and where it ends.
     # They raise ValueError if the text is no JSON. `branches` has the steps that lead on from the
-    # value: more than one if an index of an array, and a name of each of its objects, lead there.
+    # value. There are several if both an index and a name of each object lead to it.
 
     def _object(self, text: str, begin: int, branches: list[Branch]) -> tuple[str, int]:
         left: list[str] = []

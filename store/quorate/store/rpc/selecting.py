@@ -1,4 +1,4 @@
-"""What a subscription wants of batches: the messages that pass, and fields of their payloads.
+"""The messages of batches that pass a subscription's filter, with the fields that it selects.
 
 All of it runs away from the event loop.
 """
@@ -45,7 +45,7 @@ def moved_behind(piece: Piece) -> store_v1.Given:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a subscription wants of each batch."""
+    """The part of each batch that a subscription wants."""
 
     where: Filter | None
     """Only messages that pass; None: all."""
