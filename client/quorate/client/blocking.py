@@ -36,7 +36,7 @@ from quorate.subscriber.begin import EPOCH, GivenBegin
 from quorate.subscriber.blocking import Subscriber
 from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import Event as SubscriberEvent
-from quorate.subscriber.options import Delivered
+from quorate.subscriber.options import Delivered, OnUnknownBookmark
 from quorate.subscriber.subscriber import SAVE_SECONDS
 from quorate.transport import forks
 from quorate.transport.blocking import run_blocking
@@ -188,6 +188,7 @@ class Client:
         *,
         topic_pattern: str | None = None,
         begin: GivenBegin = EPOCH,
+        unknown_bookmark: str | OnUnknownBookmark = OnUnknownBookmark.FAIL,
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
         select: str | Sequence[str] | None = None,
@@ -212,6 +213,7 @@ class Client:
                 stores=settings.layout.stores,
                 topic_pattern=topic_pattern,
                 begin=begin,
+                unknown_bookmark=unknown_bookmark,
                 delivered=delivered,
                 where=where,
                 select=select,

@@ -34,7 +34,7 @@ from quorate.source.source import CLOSE_SECONDS, OPEN_SECONDS, Source
 from quorate.subscriber.begin import EPOCH, GivenBegin
 from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import Event as SubscriberEvent
-from quorate.subscriber.options import Delivered
+from quorate.subscriber.options import Delivered, OnUnknownBookmark
 from quorate.subscriber.subscriber import SAVE_SECONDS, Subscriber
 from quorate.transport import forks
 from quorate.transport.connections import Connections
@@ -237,6 +237,7 @@ class Client:
         *,
         topic_pattern: str | None = None,
         begin: GivenBegin = EPOCH,
+        unknown_bookmark: str | OnUnknownBookmark = OnUnknownBookmark.FAIL,
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
         select: str | Sequence[str] | None = None,
@@ -257,6 +258,9 @@ class Client:
           topic.
         - begin: EPOCH, NOW, MOST_RECENT, a bookmark, a list of bookmarks of which the earliest
           counts, a position, or a time. A text such as "-15m" does as well.
+        - unknown_bookmark: for a bookmark that the stores do not have. With "fail", UnknownBookmark
+          is raised. With "epoch" or "now" the subscription begins there instead. The event
+          BeganElsewhere says so.
         - delivered: which messages it is given. "stable": stable ones. "durable": those on the
           store's disk. "live": those that have come to the store.
         - where: a condition in the words of SQL. Only messages for which it is true are given.
@@ -282,6 +286,7 @@ class Client:
                 stores=settings.layout.stores,
                 topic_pattern=topic_pattern,
                 begin=begin,
+                unknown_bookmark=unknown_bookmark,
                 delivered=delivered,
                 where=where,
                 select=select,

@@ -6,7 +6,7 @@ This module only exports names.
 from quorate.protocol.bookmarks import Bookmark, Place, Position
 from quorate.subscriber.begin import EPOCH, MOST_RECENT, NOW
 from quorate.subscriber.bookmarks import BookmarkStore, FileBookmarkStore, MemoryBookmarkStore
-from quorate.subscriber.events import Event, StoreLeft, Subscribed
+from quorate.subscriber.events import BeganElsewhere, Event, StoreLeft, Subscribed
 from quorate.subscriber.items import (
     Completed,
     Gap,
@@ -16,12 +16,13 @@ from quorate.subscriber.items import (
     ReplayedMessage,
     Withdrawn,
 )
-from quorate.subscriber.options import Delivered
+from quorate.subscriber.options import Delivered, OnUnknownBookmark
 
 __all__ = [
     "EPOCH",
     "MOST_RECENT",
     "NOW",
+    "BeganElsewhere",
     "Bookmark",
     "BookmarkStore",
     "Completed",
@@ -32,6 +33,7 @@ __all__ = [
     "GapCause",
     "Item",
     "MemoryBookmarkStore",
+    "OnUnknownBookmark",
     "Place",
     "Position",
     "ReplayedBatch",

@@ -21,4 +21,5 @@ from quorate.subscriber.items import ReplayedBatch as ReplayedBatch
 from quorate.subscriber.items import ReplayedMessage as ReplayedMessage
 from quorate.subscriber.items import Withdrawn as Withdrawn
 from quorate.subscriber.options import Delivered as Delivered
+from quorate.subscriber.options import OnUnknownBookmark as OnUnknownBookmark
 from quorate.subscriber.subscriber import Subscriber as Subscriber

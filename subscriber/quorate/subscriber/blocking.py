@@ -17,7 +17,7 @@ from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import Event
 from quorate.subscriber.io.replay import Given
 from quorate.subscriber.items import Item, ReplayedBatch
-from quorate.subscriber.options import Delivered
+from quorate.subscriber.options import Delivered, OnUnknownBookmark
 from quorate.subscriber.subscriber import (
     CLOSE_SECONDS,
     OPEN_SECONDS,
@@ -43,6 +43,7 @@ class Subscriber:
         stores: Sequence[StoreAddress],
         topic_pattern: str | None = None,
         begin: GivenBegin = EPOCH,
+        unknown_bookmark: str | OnUnknownBookmark = OnUnknownBookmark.FAIL,
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
         select: str | Sequence[str] | None = None,
@@ -69,6 +70,7 @@ class Subscriber:
                     stores=stores,
                     topic_pattern=topic_pattern,
                     begin=begin,
+                    unknown_bookmark=unknown_bookmark,
                     delivered=delivered,
                     where=where,
                     select=select,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quorate.protocol.bookmarks import Position
-from quorate.protocol.errors import QuorateError
+from quorate.protocol.errors import QuorateError, UnknownBookmark
+from quorate.subscriber.begin import Epoch, Now
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,5 +27,16 @@ class StoreLeft:
     """The position where it goes on; None: it had not begun."""
 
 
-Event = Subscribed | StoreLeft
+@dataclass(frozen=True, slots=True)
+class BeganElsewhere:
+    """The subscription begins elsewhere, because the stores do not have its bookmark."""
+
+    store: str
+    """The store that was asked last."""
+    reason: UnknownBookmark
+    begin: Epoch | Now
+    """Where it begins instead, as `unknown_bookmark` asked for."""
+
+
+Event = Subscribed | StoreLeft | BeganElsewhere
 """An event of a subscription."""

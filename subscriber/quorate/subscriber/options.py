@@ -14,3 +14,14 @@ class Delivered(enum.Enum):
     """Messages on the disk of the store that is asked. They may be withdrawn."""
     LIVE = "live"
     """Messages that have come to the store that is asked. They may be withdrawn."""
+
+
+class OnUnknownBookmark(enum.Enum):
+    """The way to begin if the stores do not have the message of a bookmark."""
+
+    FAIL = "fail"
+    """Raise UnknownBookmark."""
+    EPOCH = "epoch"
+    """Begin with the first message of each source: messages may come again, none is missed."""
+    NOW = "now"
+    """Begin with what is sent from now on: messages may be missed, none comes again."""

@@ -35,6 +35,7 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import bookmarks_to_wire, position_to_wire
 from quorate.subscriber.begin import (
     EPOCH,
+    NOW,
     Ago,
     Begin,
     Epoch,
@@ -45,11 +46,11 @@ from quorate.subscriber.begin import (
     read_begin,
 )
 from quorate.subscriber.bookmarks import BookmarkStore
-from quorate.subscriber.events import Event, StoreLeft, Subscribed
+from quorate.subscriber.events import BeganElsewhere, Event, StoreLeft, Subscribed
 from quorate.subscriber.io.replay import Given, Replay
 from quorate.subscriber.io.saving import Saving
 from quorate.subscriber.items import Completed, Item, ReplayedBatch, ReplayedMessage, Withdrawn
-from quorate.subscriber.options import Delivered
+from quorate.subscriber.options import Delivered, OnUnknownBookmark
 from quorate.subscriber.protocol.follower import Follower
 from quorate.subscriber.protocol.pace import Pace, Rate
 from quorate.subscriber.protocol.progress import Progress
@@ -68,6 +69,11 @@ _DELIVERED = {
     Delivered.STABLE: store_v1.DELIVERED_STABLE,
     Delivered.DURABLE: store_v1.DELIVERED_DURABLE,
     Delivered.LIVE: store_v1.DELIVERED_LIVE,
+}
+
+_INSTEAD: dict[OnUnknownBookmark, Epoch | Now] = {
+    OnUnknownBookmark.EPOCH: EPOCH,
+    OnUnknownBookmark.NOW: NOW,
 }
 
 
@@ -98,6 +104,7 @@ class Subscriber:
         name: str = "",
         save_interval: float = SAVE_SECONDS,
         pace: Pace | None = None,
+        on_unknown: OnUnknownBookmark = OnUnknownBookmark.FAIL,
     ) -> None:
         """Begin unconnected. Applications use `Client.subscriber`."""
         self._stores = tuple(stores)
@@ -123,6 +130,9 @@ class Subscriber:
         """The task that waits for the stores. A cancelled call leaves it to the next one."""
         self._failures = 0
         """How often in a row a store gave nothing."""
+        self._on_unknown = on_unknown
+        self._without_bookmark: set[str] = set()
+        """The stores that do not have the bookmark to begin at."""
         self._has_completed = False
         self._pace = pace
         self._going = asyncio.Event()
@@ -143,6 +153,7 @@ class Subscriber:
         stores: Sequence[StoreAddress],
         topic_pattern: str | None = None,
         begin: GivenBegin = EPOCH,
+        unknown_bookmark: str | OnUnknownBookmark = OnUnknownBookmark.FAIL,
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
         select: str | Sequence[str] | None = None,
@@ -186,6 +197,7 @@ class Subscriber:
         subscriber = cls(
             stores, request, started, delays, on_event, connections, on_closed,
             bookmarks, name or "", save_interval, _pace(rate, rate_max_gap, request.delivered),
+            choice_of("unknown_bookmark", OnUnknownBookmark, unknown_bookmark),
         )  # fmt: skip
         try:
             async with asyncio.timeout(timeout):
@@ -411,14 +423,35 @@ class Subscriber:
             try:
                 await self._begin_at_next()
                 return
+            except UnknownBookmark as error:
+                if self._begins_elsewhere(error):
+                    continue
+                self._left(error)
             except QuorateError as error:
-                if isinstance(error, UnknownBookmark):
-                    if self._failures + 1 >= len(self._stores):
-                        raise
-                elif not error.retryable and not isinstance(error, Unreachable):
+                if not error.retryable and not isinstance(error, Unreachable):
                     raise
                 self._left(error)
             await self._rest()
+
+    def _begins_elsewhere(self, error: UnknownBookmark) -> bool:
+        """Begin elsewhere if that is asked for, once all stores were tried; return whether it does.
+
+        One store that lags must not decide where: more than half of them have to say so.
+        """
+        store = self._stores[self._turn % len(self._stores)]
+        self._without_bookmark.add(store.name)
+        if self._failures + 1 < len(self._stores):
+            return False
+        instead = _INSTEAD.get(self._on_unknown)
+        if instead is None:
+            raise error
+        if 2 * len(self._without_bookmark) <= len(self._stores):
+            return False
+        self._leave()
+        self._begin = instead
+        _log.warning("the subscription begins at %s: %s", instead, error)
+        self._tell(BeganElsewhere(store.name, error, instead))
+        return True
 
     async def _rest(self) -> None:
         """Wait before the next store if each of them has failed in a row."""

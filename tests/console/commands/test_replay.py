@@ -56,3 +56,16 @@ async def test_only_some_fields_are_printed(stores: str) -> None:
     code, _, err = await replay(stores, "--select", "id, -price")
     assert code == 2
     assert "fields to keep and fields to leave out" in err
+
+
+async def test_an_unknown_bookmark_fails_or_begins_elsewhere(stores: str) -> None:
+    unknown = ("--from", "orders/0x1@1:1000")
+    code, out, err = await replay(stores, *unknown)
+    assert code
+    assert out == ""
+    assert "orders/0x1@1:1000" in err
+    code, out, err = await replay(stores, *unknown, "--unknown-bookmark", "epoch")
+    assert (code, out.encode()) == (0, b"".join(each + b"\n" for each in ORDERS))
+    assert "the subscription begins at epoch: " in err
+    code, out, _ = await replay(stores, *unknown, "--unknown-bookmark", "now")
+    assert (code, out) == (0, "")

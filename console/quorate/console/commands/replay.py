@@ -22,7 +22,7 @@ from quorate.console.ui.warnings import show_warnings
 from quorate.protocol.attributes import Attributes
 from quorate.protocol.bookmarks import Position
 from quorate.protocol.errors import InvalidArgument
-from quorate.subscriber.options import Delivered
+from quorate.subscriber.options import Delivered, OnUnknownBookmark
 
 if TYPE_CHECKING:
     from quorate.subscriber import ReplayedMessage, Subscriber
@@ -44,6 +44,13 @@ def replay(
             "2026-01-31T12:00Z, or an age such as -15m.  [epoch; most_recent with --name]",
         ),
     ] = None,
+    unknown_bookmark: Annotated[
+        OnUnknownBookmark,
+        typer.Option(
+            rich_help_panel=SAFETY,
+            help="If the stores do not have the bookmark: fail, or begin there instead.",
+        ),
+    ] = OnUnknownBookmark.FAIL,
     where: Annotated[
         str | None,
         typer.Option(
@@ -121,6 +128,7 @@ def replay(
     opening: dict[str, Any] = {
         "topic_pattern" if pattern else "topic": topic,
         "begin": begin or ("epoch" if name is None else "most_recent"),
+        "unknown_bookmark": unknown_bookmark,
         "delivered": delivered,
         "where": where,
         "select": select,
