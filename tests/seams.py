@@ -441,16 +441,17 @@ ARCHIVING = "quorate.pipeline.archive.archiving"
 ARCHIVING_FILE_BYTES_MAX = Seam(ARCHIVING, "FILE_BYTES_MAX")
 ARCHIVING_PART_MESSAGES_MIN = Seam(ARCHIVING, "PART_MESSAGES_MIN")
 
-ARCHIVE_DIRECTORY = "quorate.pipeline.archive.directory"
+ARCHIVE_DIRECTORY = "quorate.archive.directory"
 ARCHIVE_DIRECTORY_COMMIT = Seam(ARCHIVE_DIRECTORY, "ArchiveDirectory.commit")
 
-ARCHIVE_FILES = "quorate.pipeline.archive.files"
-ARCHIVE_FILES_CHECKED_FINISH = Seam(ARCHIVE_FILES, "_Checked.finish")
+ARCHIVE_FILES = "quorate.archive.files"
+ARCHIVE_FILE_WRITER = "quorate.pipeline.archive.file_writer"
+FILE_WRITER_CHECKED_FINISH = Seam(ARCHIVE_FILE_WRITER, "_Checked.finish")
 ARCHIVE_FILES_CHECKSUM = Seam(ARCHIVE_FILES, "_checksum")
 ARCHIVE_FILES_CHECK_FILE = Seam(ARCHIVE_FILES, "check_file")
-ARCHIVE_FILES_ROW_GROUP_ROWS = Seam(ARCHIVE_FILES, "ROW_GROUP_ROWS")
-FILE_WRITER_FINISH = Seam(ARCHIVE_FILES, "FileWriter.finish")
-ROWS_OF_IN_ARCHIVE_FILES = Seam(ARCHIVE_FILES, "rows_of")
+FILE_WRITER_ROW_GROUP_ROWS = Seam(ARCHIVE_FILE_WRITER, "ROW_GROUP_ROWS")
+FILE_WRITER_FINISH = Seam(ARCHIVE_FILE_WRITER, "FileWriter.finish")
+ROWS_OF_IN_FILE_WRITER = Seam(ARCHIVE_FILE_WRITER, "rows_of")
 
 ARCHIVE_TASKS = "quorate.pipeline.archive.tasks"
 ARCHIVE_TASKS_ON_SPARK = Seam(ARCHIVE_TASKS, "on_spark")

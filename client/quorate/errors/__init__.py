@@ -6,6 +6,11 @@ quorate.protocol.errors.
 """
 
 from quorate.protocol.errors import (
+    ArchiveChanged,
+    ArchiveDiffers,
+    ArchiveInvalid,
+    ArchiveNewer,
+    ArchiveUnusable,
     BeingDeleted,
     BookmarksTakenOver,
     BookmarkStoreFailed,
@@ -68,6 +73,11 @@ from quorate.protocol.errors import (
 )
 
 __all__ = [
+    "ArchiveChanged",
+    "ArchiveDiffers",
+    "ArchiveInvalid",
+    "ArchiveNewer",
+    "ArchiveUnusable",
     "BeingDeleted",
     "BookmarkStoreFailed",
     "BookmarksTakenOver",

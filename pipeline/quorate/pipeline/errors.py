@@ -1,13 +1,12 @@
-"""Errors of reading and writing with Spark, of archives, and of the pipeline's jobs.
+"""Errors of reading and writing with Spark, and of the pipeline's jobs.
 
     QuorateError
     ├── JavaNotFound, MessagesGone, OffsetsBehind                       Spark cannot read
     ├── RowsDiffer, RowsUnaccounted, WriteNotOurs, AttemptSuperseded    Spark cannot write
-    ├── ArchiveUnusable, NotArchived, ArchiveInvalid, ArchiveNewer,
-    │   ArchiveChanged, ArchiveDiffers                                  the archive is not as needed
+    ├── NotArchived                                                     the archive lacks a topic
     └── TaskFailed, FunctionFailed, Interrupted                         a job ended early
 
-An error that a store, a source or a receiver raises, too, belongs to quorate.protocol.errors.
+An error that a store or an SDK raises, too, belongs to quorate.protocol.errors.
 No store answers with an error of this module. A task tells the driver such an error by its class
 name and its fields, so a field is a `str` or an `int`.
 """
@@ -132,18 +131,6 @@ class AttemptSuperseded(QuorateError):
 
 
 @dataclass(eq=False)
-class ArchiveUnusable(QuorateError):
-    path: str
-    detail: str
-
-    def describe(self) -> str:
-        return (
-            f"The archive path {self.path} cannot be used: {self.detail}. Nothing that is "
-            "archived was changed. Check the path, who may write there, and whether there is room."
-        )
-
-
-@dataclass(eq=False)
 class NotArchived(QuorateError):
     topic: str
     path: str
@@ -153,63 +140,6 @@ class NotArchived(QuorateError):
         return (
             f"The archive {self.path} has nothing of topic {self.topic!r}. Archived topics: "
             f"{self.archived or 'none'}. Check the spelling."
-        )
-
-
-@dataclass(eq=False)
-class ArchiveInvalid(QuorateError):
-    path: str
-    detail: str
-
-    def describe(self) -> str:
-        return (
-            f"{self.path} is not what an archive should have: {self.detail}. Nothing was changed. "
-            "Check the path. Keep a copy of a damaged file for inspection, then put it back from a "
-            "backup. If a manifest is damaged and has no backup, `quorate archive PATH --rebuild` "
-            "makes a new one. Do not remove a manifest: files that only it names would no longer "
-            "be read."
-        )
-
-
-@dataclass(eq=False)
-class ArchiveNewer(QuorateError):
-    path: str
-    theirs: int
-    ours: int
-
-    def describe(self) -> str:
-        return (
-            f"The archive's {self.path} has format {self.theirs}, written by a newer version; this "
-            f"one reads up to {self.ours}. Nothing was changed. Use the newer version."
-        )
-
-
-@dataclass(eq=False)
-class ArchiveChanged(QuorateError):
-    path: str
-    version: int
-    retryable = True
-
-    def describe(self) -> str:
-        return (
-            f"Another job has meanwhile written version {self.version} of the archive {self.path}. "
-            "The files that this job wrote are not part of the archive, and nothing is broken. Run "
-            "it again: it goes on from what the other job did."
-        )
-
-
-@dataclass(eq=False)
-class ArchiveDiffers(QuorateError):
-    source: str
-    first: int
-    path: str
-    detail: str
-
-    def describe(self) -> str:
-        return (
-            f"The archive {self.path} and the stores have different histories of {self.source}, "
-            f"from {self.first} on: {self.detail}. Nothing of it was used. If the stores lost "
-            "it, restore them; if its stream was begun anew, archive that to another path."
         )
 
 

@@ -12,12 +12,11 @@ from typer.testing import CliRunner
 from quorate.console import main
 from quorate.pipeline.archive.archiving import ArchiveReport, SourceArchived
 from quorate.pipeline.archive.compacting import CompactReport
-from quorate.pipeline.errors import ArchiveChanged, ArchiveDiffers
 from quorate.pipeline.jobs.restore import (
     RestoreReport,
     StoreRestored,
 )
-from quorate.protocol.errors import ContentConflict
+from quorate.protocol.errors import ArchiveChanged, ArchiveDiffers, ContentConflict
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 from quorate.protocol.ranges import HeldRange

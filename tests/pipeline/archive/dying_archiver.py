@@ -20,7 +20,7 @@ from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.stores.client import Stores
 
 POINTS: dict[str, tuple[Seam, int, bool]] = {
-    "a file is written and has no name": (seams.ARCHIVE_FILES_CHECKED_FINISH, 1, False),
+    "a file is written and has no name": (seams.FILE_WRITER_CHECKED_FINISH, 1, False),
     "one of several files is there": (seams.FILE_WRITER_FINISH, 1, True),
     "the last but one file is there": (seams.FILE_WRITER_FINISH, 3, True),
     "all files are there and no manifest": (seams.ARCHIVE_DIRECTORY_COMMIT, 1, False),

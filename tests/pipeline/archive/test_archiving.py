@@ -26,14 +26,14 @@ from tests.pipeline.archive.support import (
 )
 from tests.pipeline.group import Group, numbered
 
+from quorate.archive.directory import GARBAGE_SECONDS, ArchiveDirectory
+from quorate.archive.files import check_file, pieces_of
+from quorate.archive.manifest import Manifest
 from quorate.pipeline.archive.archiving import ArchiveReport, archive
-from quorate.pipeline.archive.directory import GARBAGE_SECONDS, ArchiveDirectory
-from quorate.pipeline.archive.files import check_file, pieces_of
-from quorate.pipeline.archive.manifest import Manifest
 from quorate.pipeline.archive.tasks import Entry, cause, on_spark
-from quorate.pipeline.errors import ArchiveChanged, ArchiveDiffers, MessagesGone, TaskFailed
+from quorate.pipeline.errors import MessagesGone, TaskFailed
 from quorate.pipeline.stores.client import Stores
-from quorate.protocol.errors import MissingMessages
+from quorate.protocol.errors import ArchiveChanged, ArchiveDiffers, MissingMessages
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange
@@ -376,7 +376,7 @@ def test_a_file_that_can_not_be_finished_is_removed(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no room")
 
-    seams.ROWS_OF_IN_ARCHIVE_FILES.replace(monkeypatch, full)
+    seams.ROWS_OF_IN_FILE_WRITER.replace(monkeypatch, full)
     stores = FakeStores({ORDERS: Stream(frames=[batch(0, 9)], stable_upto=9)})
     with pytest.raises(OSError, match="no room"):
         run(stores, path)

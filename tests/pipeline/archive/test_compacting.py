@@ -16,7 +16,7 @@ from tests.pipeline.archive.test_manifest import WHOLE, file
 from quorate.pipeline.archive.archiving import DROPPED_SECONDS
 from quorate.pipeline.archive.compacting import compact, together
 from quorate.pipeline.archive.tasks import Entry
-from quorate.pipeline.errors import ArchiveChanged, ArchiveInvalid
+from quorate.protocol.errors import ArchiveChanged, ArchiveInvalid
 
 
 @pytest.fixture

@@ -18,12 +18,12 @@ from tests.pipeline.archive.support import here
 from tests.pipeline.archive.test_archiving import frames, newest, on_disk
 from tests.pipeline.group import PATIENCE_SECONDS, Group, numbered
 
+from quorate.archive.directory import GARBAGE_SECONDS, ArchiveDirectory
+from quorate.archive.reading import Archive
 from quorate.pipeline.archive.archiving import ArchiveReport, archive
-from quorate.pipeline.archive.directory import GARBAGE_SECONDS, ArchiveDirectory
-from quorate.pipeline.archive.reading import Archive
-from quorate.pipeline.errors import ArchiveChanged
 from quorate.pipeline.schema import ARROW
 from quorate.pipeline.stores.client import Stores
+from quorate.protocol.errors import ArchiveChanged
 from quorate.protocol.identity import SourceName
 
 PATTERN = "crashed."

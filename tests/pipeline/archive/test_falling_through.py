@@ -24,14 +24,13 @@ from tests.pipeline.group import Group, numbered
 from quorate.pipeline import schema
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.falling_through import StoresAndArchive
-from quorate.pipeline.errors import ArchiveDiffers
 from quorate.pipeline.read.batch_reader import read_part
 from quorate.pipeline.stores.client import Stores
 from quorate.pipeline.stores.planning import (
     Part,
     SourceRange,
 )
-from quorate.protocol.errors import MissingMessages
+from quorate.protocol.errors import ArchiveDiffers, MissingMessages
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet
 

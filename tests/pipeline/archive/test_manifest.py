@@ -11,8 +11,8 @@ import google_crc32c
 import pytest
 from tests.pipeline.archive.support import DAY_NS, MEMBERSHIP, NOON_NS, ORDERS, TRADES
 
-from quorate.pipeline.archive.directory import ArchiveDirectory
-from quorate.pipeline.archive.layout import (
+from quorate.archive.directory import ArchiveDirectory
+from quorate.archive.layout import (
     content_of,
     day_of,
     directory_of,
@@ -20,7 +20,7 @@ from quorate.pipeline.archive.layout import (
     key_of,
     manifest_version,
 )
-from quorate.pipeline.archive.manifest import (
+from quorate.archive.manifest import (
     ArchivedFile,
     ArchivedSource,
     BatchMark,
@@ -29,7 +29,7 @@ from quorate.pipeline.archive.manifest import (
     from_json,
     to_json,
 )
-from quorate.pipeline.errors import ArchiveInvalid, ArchiveNewer
+from quorate.protocol.errors import ArchiveInvalid, ArchiveNewer
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range

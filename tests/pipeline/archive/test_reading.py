@@ -14,13 +14,12 @@ from tests import seams
 from tests.pipeline.archive.support import NOON_NS, ORDERS, TRADES, FakeStores, Stream, batch, here
 from tests.pipeline.archive.test_archiving import run
 
+from quorate.archive.reading import Archive
 from quorate.pipeline import schema
 from quorate.pipeline.archive.compacting import compact
-from quorate.pipeline.archive.reading import Archive
-from quorate.pipeline.errors import ArchiveInvalid, ArchiveUnusable
 from quorate.pipeline.stores.decoding import record_batches
 from quorate.protocol.answers import Piece
-from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable, InvalidArgument
 from quorate.protocol.framing import read_header
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
@@ -34,7 +33,7 @@ FRAMES = [
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of an archive with [0, 59], but for [30, 39], in several files and row groups."""
     seams.ARCHIVING_FILE_BYTES_MAX.replace(monkeypatch, 300)
-    seams.ARCHIVE_FILES_ROW_GROUP_ROWS.replace(monkeypatch, 10)
+    seams.FILE_WRITER_ROW_GROUP_ROWS.replace(monkeypatch, 10)
     stream = Stream(frames=[*FRAMES[:3], *FRAMES[4:]], stable_upto=59)
     stream.losses = (HeldRange(30, 39, 1),)
     run(FakeStores({ORDERS: stream}), tmp_path / "archive")

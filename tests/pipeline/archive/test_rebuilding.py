@@ -27,8 +27,8 @@ from quorate.pipeline.archive.archiving import DROPPED_SECONDS
 from quorate.pipeline.archive.compacting import compact
 from quorate.pipeline.archive.rebuild_plan import rebuilt
 from quorate.pipeline.archive.rebuilding import examined, rebuild
-from quorate.pipeline.errors import ArchiveInvalid, ArchiveUnusable
 from quorate.pipeline.jobs import command
+from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable
 from quorate.protocol.lineage import Lineage, Term
 
 LINEAGE = Lineage((Term(1, 0), Term(4, 20)))

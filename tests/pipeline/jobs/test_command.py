@@ -16,7 +16,7 @@ from tests.pipeline.archive.test_archiving import run
 from tests.pipeline.group import Group
 
 from quorate.pipeline.archive.compacting import CompactReport
-from quorate.pipeline.errors import ArchiveInvalid, ArchiveUnusable, NotArchived
+from quorate.pipeline.errors import NotArchived
 from quorate.pipeline.jobs import command as jobs
 from quorate.pipeline.jobs.backtest import BacktestReport
 from quorate.pipeline.jobs.command import (
@@ -25,7 +25,7 @@ from quorate.pipeline.jobs.command import (
 )
 from quorate.pipeline.jobs.replay import ReplayProgress
 from quorate.pipeline.jobs.stats import StatsReport
-from quorate.protocol.errors import InvalidArgument, Unreachable
+from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable, InvalidArgument, Unreachable
 from quorate.protocol.layout import Layout
 
 

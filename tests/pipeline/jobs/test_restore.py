@@ -15,11 +15,11 @@ from tests import seams
 from tests.pipeline.archive.support import here
 from tests.pipeline.group import SESSION, Group, numbered, until
 
+from quorate.archive.directory import ArchiveDirectory
+from quorate.archive.manifest import ArchivedSource
 from quorate.pipeline.archive.archiving import archive
-from quorate.pipeline.archive.directory import ArchiveDirectory
-from quorate.pipeline.archive.manifest import ArchivedSource
 from quorate.pipeline.archive.tasks import Entry, Run, on_spark
-from quorate.pipeline.errors import ArchiveInvalid, MessagesGone
+from quorate.pipeline.errors import MessagesGone
 from quorate.pipeline.jobs.restore import (
     RestoreReport,
     opening,
@@ -30,6 +30,7 @@ from quorate.pipeline.stores.client import (
     stub_of,
 )
 from quorate.protocol.errors import (
+    ArchiveInvalid,
     ContentConflict,
     CorruptBatch,
     MissingMessages,

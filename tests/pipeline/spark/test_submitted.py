@@ -13,7 +13,7 @@ import pytest
 from tests.pipeline.group import Group, numbered
 
 import quorate.pipeline.__main__ as entry
-from quorate.pipeline.archive.reading import Archive
+from quorate.archive.reading import Archive
 from quorate.pipeline.spark import submitted
 from quorate.pipeline.spark.java import find_java
 from quorate.protocol.ranges import Range, RangeSet

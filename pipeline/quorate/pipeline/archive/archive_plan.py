@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from quorate.pipeline.archive.manifest import ArchivedFile, ArchivedSource, Manifest
-from quorate.pipeline.errors import ArchiveDiffers
+from quorate.archive.manifest import ArchivedFile, ArchivedSource, Manifest
 from quorate.pipeline.stores.client import KnownSource
 from quorate.pipeline.stores.planning import (
     Part,
     SourceRange,
 )
+from quorate.protocol.errors import ArchiveDiffers
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Marker

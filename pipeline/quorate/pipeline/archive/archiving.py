@@ -15,6 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from quorate.archive.directory import ArchiveDirectory
+from quorate.archive.manifest import (
+    WRITTEN_BY,
+    ArchivedFile,
+    Manifest,
+    file_from_json,
+    file_to_json,
+)
 from quorate.pipeline.archive.archive_plan import (
     Wanted,
     aligned,
@@ -23,17 +31,9 @@ from quorate.pipeline.archive.archive_plan import (
     next_manifest,
     wanted,
 )
-from quorate.pipeline.archive.directory import ArchiveDirectory
-from quorate.pipeline.archive.files import write_pieces
-from quorate.pipeline.archive.manifest import (
-    WRITTEN_BY,
-    ArchivedFile,
-    Manifest,
-    file_from_json,
-    file_to_json,
-)
+from quorate.pipeline.archive.file_writer import write_pieces
 from quorate.pipeline.archive.tasks import Run, failed_from_json, failed_to_json
-from quorate.pipeline.errors import ArchiveDiffers, MessagesGone
+from quorate.pipeline.errors import MessagesGone
 from quorate.pipeline.stores.client import (
     Catalogue,
     KnownSource,
@@ -46,7 +46,7 @@ from quorate.pipeline.stores.planning import (
     SourceRange,
     plan,
 )
-from quorate.protocol.errors import QuorateError
+from quorate.protocol.errors import ArchiveDiffers, QuorateError
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage

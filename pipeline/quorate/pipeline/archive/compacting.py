@@ -16,16 +16,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from quorate.pipeline.archive.directory import ArchiveDirectory
-from quorate.pipeline.archive.files import pieces_of, write_pieces
-from quorate.pipeline.archive.manifest import (
+from quorate.archive.directory import ArchiveDirectory
+from quorate.archive.files import pieces_of
+from quorate.archive.manifest import (
     WRITTEN_BY,
     ArchivedFile,
     file_from_json,
     file_to_json,
 )
+from quorate.pipeline.archive.file_writer import write_pieces
 from quorate.pipeline.archive.tasks import Entry, Run
-from quorate.pipeline.errors import ArchiveInvalid
+from quorate.protocol.errors import ArchiveInvalid
 
 SMALL_BYTES = 32 * 1024 * 1024
 """A file with fewer compressed bytes becomes a part of a larger one."""

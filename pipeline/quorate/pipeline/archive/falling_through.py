@@ -2,7 +2,7 @@
 
 Messages that the stores hold are read from them, and released ones from the archive. Both are asked
 for adjacent ranges and check them, so at a seam no number is left out and none comes twice. How an
-archive is read is in quorate.pipeline.archive.reading.
+archive is read is in quorate.archive.reading.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from quorate.pipeline.archive.manifest import ArchivedSource
-from quorate.pipeline.archive.reading import Archive
-from quorate.pipeline.errors import ArchiveDiffers, MessagesGone
+from quorate.archive.manifest import ArchivedSource
+from quorate.archive.reading import Archive
+from quorate.pipeline.errors import MessagesGone
 from quorate.pipeline.stores.client import (
     Catalogue,
     KnownSource,
@@ -22,7 +22,7 @@ from quorate.pipeline.stores.client import (
 )
 from quorate.pipeline.stores.planning import SourceRange
 from quorate.protocol.answers import Piece
-from quorate.protocol.errors import MissingMessages, QuorateError
+from quorate.protocol.errors import ArchiveDiffers, MissingMessages, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import Range, RangeSet

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from quorate.archive.manifest import ArchivedFile, ArchivedSource
 from quorate.pipeline.archive.archive_plan import truncated
-from quorate.pipeline.archive.manifest import ArchivedFile, ArchivedSource
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership

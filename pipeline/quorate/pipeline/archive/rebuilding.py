@@ -17,19 +17,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from quorate.pipeline.archive.directory import ArchiveDirectory
-from quorate.pipeline.archive.files import pieces_of
-from quorate.pipeline.archive.layout import checksum_of, content_of, directory_of
-from quorate.pipeline.archive.manifest import (
+from quorate.archive.directory import ArchiveDirectory
+from quorate.archive.files import pieces_of
+from quorate.archive.layout import checksum_of, content_of, directory_of
+from quorate.archive.manifest import (
     WRITTEN_BY,
     ArchivedFile,
     BatchMark,
     Manifest,
 )
 from quorate.pipeline.archive.rebuild_plan import Rebuilt, rebuilt, terms_of
-from quorate.pipeline.errors import ArchiveInvalid, ArchiveUnusable
 from quorate.pipeline.options import parse_source
-from quorate.protocol.errors import QuorateError
+from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 

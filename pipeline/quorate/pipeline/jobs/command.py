@@ -135,8 +135,8 @@ def run_archive(
 
     Raises as quorate.pipeline.archive.archiving.archive, UnknownTopic, JavaNotFound.
     """
+    from quorate.archive.directory import ArchiveDirectory
     from quorate.pipeline.archive.archiving import archive
-    from quorate.pipeline.archive.directory import ArchiveDirectory
     from quorate.pipeline.archive.tasks import on_spark
     from quorate.pipeline.stores.client import Stores
 
@@ -161,8 +161,8 @@ def run_compact(path: str, *, told: Told) -> CompactReport:
 
     Raises as quorate.pipeline.archive.compacting.compact, JavaNotFound.
     """
+    from quorate.archive.directory import ArchiveDirectory
     from quorate.pipeline.archive.compacting import compact
-    from quorate.pipeline.archive.directory import ArchiveDirectory
     from quorate.pipeline.archive.tasks import on_spark
 
     ArchiveDirectory(path).newest()
@@ -191,7 +191,7 @@ def run_restore(
 
     Raises as quorate.pipeline.jobs.restore.restore, NotArchived, JavaNotFound.
     """
-    from quorate.pipeline.archive.reading import Archive
+    from quorate.archive.reading import Archive
     from quorate.pipeline.archive.tasks import on_spark
     from quorate.pipeline.jobs.restore import restore
 
@@ -407,7 +407,7 @@ def read_table_options(
 
     Raises InvalidArgument.
     """
-    from quorate.pipeline.archive.directory import ArchiveDirectory
+    from quorate.archive.directory import ArchiveDirectory
     from quorate.pipeline.options import parse_time, read_options
 
     selection(topics, topics_pattern)

@@ -17,9 +17,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from quorate.pipeline.archive.directory import ArchiveDirectory
-from quorate.pipeline.archive.files import pieces_of
-from quorate.pipeline.archive.manifest import ArchivedFile, ArchivedSource, Manifest
+from quorate.archive.directory import ArchiveDirectory
+from quorate.archive.files import pieces_of
+from quorate.archive.manifest import ArchivedFile, ArchivedSource, Manifest
 from quorate.pipeline.archive.tasks import Entry, Run, failed_from_json, failed_to_json
 from quorate.pipeline.jobs.refill import (
     Answered,

@@ -18,9 +18,11 @@
     ├── configuration  ConfigurationInvalid, NotFounded, StoreNotReady
     ├── calls          InvalidArgument, InvalidFilter, MessageTooLarge, Closed,
     │                  UsedBeforeFork, WaitsForItself
-    └── restore        OtherHistory, BeingDeleted, RestoreRefused
+    ├── restore        OtherHistory, BeingDeleted, RestoreRefused
+    └── archive        ArchiveUnusable, ArchiveInvalid, ArchiveNewer, ArchiveChanged,
+                       ArchiveDiffers
 
-The errors of Spark, of archives and of the pipeline's jobs are in quorate.pipeline.errors.
+The errors of Spark and of the pipeline's jobs are in quorate.pipeline.errors.
 An error carries its facts as fields. Its text says what happened, why, and what to do next.
 Errors cross the wire by class name and fields (see quorate.transport.failures), so a field is a
 `str` or an `int`. `retryable`, `outcome` and `exit_code` belong to the class.
@@ -30,6 +32,11 @@ Only the import of each name is here: everybody imports the errors from this pac
 
 from __future__ import annotations
 
+from quorate.protocol.errors.archive import ArchiveChanged as ArchiveChanged
+from quorate.protocol.errors.archive import ArchiveDiffers as ArchiveDiffers
+from quorate.protocol.errors.archive import ArchiveInvalid as ArchiveInvalid
+from quorate.protocol.errors.archive import ArchiveNewer as ArchiveNewer
+from quorate.protocol.errors.archive import ArchiveUnusable as ArchiveUnusable
 from quorate.protocol.errors.base import Outcome as Outcome
 from quorate.protocol.errors.base import QuorateError as QuorateError
 from quorate.protocol.errors.base import joined as joined

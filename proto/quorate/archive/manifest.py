@@ -14,9 +14,8 @@ from typing import Any
 import google_crc32c
 from google.protobuf import json_format
 
-from quorate.pipeline.archive.layout import day_of, is_data
-from quorate.pipeline.errors import ArchiveInvalid, ArchiveNewer
-from quorate.protocol.errors import QuorateError
+from quorate.archive.layout import day_of, is_data
+from quorate.protocol.errors import ArchiveInvalid, ArchiveNewer, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership

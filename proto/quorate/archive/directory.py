@@ -2,7 +2,7 @@
 
 A manifest becomes visible whole or not at all, and each version only once. If two jobs write one
 version, the first wins. So far an archive is a directory that all workers reach under one path.
-The content of a manifest is in quorate.pipeline.archive.manifest.
+The content of a manifest is in quorate.archive.manifest.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from quorate.disk.files import sync_directory, write_synced
-from quorate.pipeline.archive.layout import (
+from quorate.archive.layout import (
     DATA,
     MANIFESTS,
     WRITING,
@@ -23,9 +22,9 @@ from quorate.pipeline.archive.layout import (
     manifest_name,
     manifest_version,
 )
-from quorate.pipeline.archive.manifest import Manifest, from_json, to_json
-from quorate.pipeline.errors import ArchiveChanged, ArchiveInvalid, ArchiveUnusable
-from quorate.protocol.errors import InvalidArgument
+from quorate.archive.manifest import Manifest, from_json, to_json
+from quorate.disk.files import sync_directory, write_synced
+from quorate.protocol.errors import ArchiveChanged, ArchiveInvalid, ArchiveUnusable, InvalidArgument
 from quorate.protocol.ranges import RangeSet
 
 _KEPT = 10

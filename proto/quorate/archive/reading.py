@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quorate.pipeline.archive.directory import ArchiveDirectory
-from quorate.pipeline.archive.files import pieces_of, read_rows
-from quorate.pipeline.archive.manifest import ArchivedFile, ArchivedSource, Manifest
-from quorate.pipeline.errors import ArchiveInvalid, ArchiveUnusable
+from quorate.archive.directory import ArchiveDirectory
+from quorate.archive.files import pieces_of, read_rows
+from quorate.archive.manifest import ArchivedFile, ArchivedSource, Manifest
 from quorate.protocol.answers import Piece
+from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 
