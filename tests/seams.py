@@ -444,6 +444,9 @@ ARCHIVING_PART_MESSAGES_MIN = Seam(ARCHIVING, "PART_MESSAGES_MIN")
 ARCHIVE_DIRECTORY = "quorate.archive.directory"
 ARCHIVE_DIRECTORY_COMMIT = Seam(ARCHIVE_DIRECTORY, "ArchiveDirectory.commit")
 
+ARCHIVE_HISTORY = "quorate.archive.history"
+ARCHIVE_HISTORY_FILES_MAX = Seam(ARCHIVE_HISTORY, "FILES_MAX")
+
 ARCHIVE_FILES = "quorate.archive.files"
 ARCHIVE_FILE_WRITER = "quorate.pipeline.archive.file_writer"
 FILE_WRITER_CHECKED_FINISH = Seam(ARCHIVE_FILE_WRITER, "_Checked.finish")

@@ -6,6 +6,7 @@ How a file is written is in quorate.pipeline.archive.file_writer. Nothing here r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import google_crc32c
@@ -32,6 +33,16 @@ def read_rows(
 
     Raises ArchiveInvalid if the file is not the one that was archived.
     """
+    for at, rows in _read_groups(archive, file, columns, first, last):
+        begin, end = max(first - at, 0), min(last - at + 1, len(rows))
+        if begin < end:
+            yield rows.slice(begin, end - begin)
+
+
+def _read_groups(
+    archive: Path, file: ArchivedFile, columns: Sequence[str], first: int, last: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield whole row groups, those with messages of [first, last], and the number of each part."""
     check_file(archive, file)
     path = archive / file.path
     try:
@@ -45,42 +56,45 @@ def read_rows(
             for group in range(parquet.num_row_groups):
                 rows = parquet.metadata.row_group(group).num_rows
                 if at <= last and at + rows > first:
-                    yield from _cut(parquet, group, columns, at, first, last)
+                    yield from _read_group(parquet, group, columns, at)
                 at += rows
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise ArchiveInvalid(str(path), f"it cannot be read: {error}") from error
 
 
-def _cut(
-    parquet: pq.ParquetFile, group: int, columns: Sequence[str], at: int, first: int, last: int
-) -> Iterator[pa.RecordBatch]:
+def _read_group(
+    parquet: pq.ParquetFile, group: int, columns: Sequence[str], at: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     end_of_group = at + parquet.metadata.row_group(group).num_rows
     for rows in parquet.iter_batches(_READ_ROWS, [group], columns=list(columns)):
-        begin, end = max(first - at, 0), min(last - at + 1, len(rows))
-        if begin < end:
-            yield rows.slice(begin, end - begin)
+        yield at, rows
         at += len(rows)
     if at != end_of_group:
         # The header of a page has no checksum.
         raise pa.ArrowInvalid(f"its rows end at {at}, not at {end_of_group}")
 
 
-def pieces_of(archive: Path, file: ArchivedFile) -> Iterator[Piece]:
-    """Yield the batches of a file as their source made them.
+def pieces_of(archive: Path, file: ArchivedFile, first: int, last: int) -> Iterator[Piece]:
+    """Yield the batches of a file that have messages of [first, last], as their source made them.
 
-    Raises ArchiveInvalid, CorruptBatch.
+    A row group has whole batches, so reading begins with the row group of the first message.
+    first, last: messages that the file has. Raises ArchiveInvalid, CorruptBatch.
     """
     path = str(archive / file.path)
-    rows = read_rows(archive, file, COLUMNS, file.first, file.last)
-    next_sequence = file.first
+    groups = _read_groups(archive, file, COLUMNS, first, last)
+    due, head = next(groups)
+    rows = chain([head], (each for _, each in groups))
     for frame in frames_of(rows, file.source, path):
         header = read_header(frame, path)
-        if header.first != next_sequence:
-            raise ArchiveInvalid(path, f"it goes on at {header.first}, not at {next_sequence}")
-        next_sequence = header.last + 1
-        yield Piece(frame, header, header.first, header.last)
-    if next_sequence != file.last + 1:
-        raise ArchiveInvalid(path, f"it ends at {next_sequence - 1}, not at {file.last}")
+        if header.first != due:
+            raise ArchiveInvalid(path, f"it goes on at {header.first}, not at {due}")
+        due = header.last + 1
+        if header.last >= first:
+            yield Piece(frame, header, header.first, header.last)
+        if header.last >= last:
+            break
+    if not last < due <= file.last + 1:
+        raise ArchiveInvalid(path, f"it ends at {due - 1}, not at {file.last}")
 
 
 def check_file(archive: Path, file: ArchivedFile) -> None:

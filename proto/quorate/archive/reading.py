@@ -6,6 +6,7 @@ meanwhile replace files by others with the same content. Nothing here writes.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -29,6 +30,11 @@ class Archive:
     def __init__(self, path: str) -> None:
         """Raise InvalidArgument if the text is not a path."""
         self._directory = ArchiveDirectory(path)
+
+    @property
+    def path(self) -> str:
+        """The directory of the archive."""
+        return str(self._directory)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_directory": self._directory}
@@ -75,9 +81,25 @@ class Archive:
         Each batch is checked. Raises ArchiveInvalid, CorruptBatch, and as `sources`.
         """
         for file in self._files_with(source, first, last):
-            for piece in pieces_of(self._directory.path, file):
-                if piece.last >= first and piece.first <= last:
-                    yield replace(piece, first=max(piece.first, first), last=min(piece.last, last))
+            yield from self.pieces_of(file, max(file.first, first), min(file.last, last))
+
+    def pieces_of(self, file: ArchivedFile, first: int, last: int) -> Iterator[Piece]:
+        """Yield the messages [first, last] of a file, which has them. Raises as `pieces`."""
+        for piece in pieces_of(self._directory.path, file, first, last):
+            yield replace(piece, first=max(piece.first, first), last=min(piece.last, last))
+
+    def file_from(self, source: SourceName, first: int) -> ArchivedFile | None:
+        """Return the first file with messages from a number on; None: there is none.
+
+        Raises as `sources`.
+        """
+        files = self._files.get(source, [])
+        at = bisect_left(files, first, key=lambda file: file.last)
+        return files[at] if at < len(files) else None
+
+    def is_there(self, file: ArchivedFile) -> bool:
+        """Return whether a file exists. Compaction may have replaced and removed it."""
+        return (self._directory.path / file.path).exists()
 
     def _files_with(self, source: SourceName, first: int, last: int) -> list[ArchivedFile]:
         hole = next(iter(RangeSet([Range(first, last)]).minus(self.has(source))), None)

@@ -60,7 +60,11 @@ def frames(path: Path, source: SourceName = ORDERS) -> list[bytes]:
     manifest = newest(path)
     for file in manifest.files:
         check_file(path, file)
-    return [piece.frame for file in manifest.files_of(source) for piece in pieces_of(path, file)]
+    return [
+        piece.frame
+        for file in manifest.files_of(source)
+        for piece in pieces_of(path, file, file.first, file.last)
+    ]
 
 
 def on_disk(path: Path) -> set[str]:

@@ -137,6 +137,6 @@ def _check_same(groups: Sequence[Sequence[ArchivedFile]], new: Sequence[Archived
 def compact_group(group: Sequence[ArchivedFile], *, path: str) -> Iterator[Entry]:
     """Write the messages of a group's files into one file. Raises ArchiveInvalid, CorruptBatch."""
     archive, source = Path(path), group[0].source
-    pieces = (piece for each in group for piece in pieces_of(archive, each))
+    pieces = (piece for each in group for piece in pieces_of(archive, each, each.first, each.last))
     for made in write_pieces(archive, source, pieces, sys.maxsize):
         yield {"file": file_to_json(made)}

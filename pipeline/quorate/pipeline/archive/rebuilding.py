@@ -180,7 +180,7 @@ def examined(archive: Path, path: str) -> ArchivedFile:
         checksum,
         BatchMark(numbers.first, 0),
     )
-    headers = [piece.header for piece in pieces_of(archive, said)]
+    headers = [piece.header for piece in pieces_of(archive, said, said.first, said.last)]
     try:
         lineage = terms_of((each.epoch, each.first) for each in headers)
     except ValueError as error:

@@ -395,7 +395,7 @@ def restore_part(part: RestorePart, *, path: str) -> Iterator[Entry]:
     broken: QuorateError | None = None
     try:
         for file in part.files:
-            for piece in pieces_of(Path(path), file):
+            for piece in pieces_of(Path(path), file, file.first, file.last):
                 for sender in senders.values():
                     sender.send(piece.frame)
     except QuorateError as error:

@@ -1,0 +1,157 @@
+"""The history of several sources in an archive: each in its order, together by time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests import seams
+from tests.pipeline.archive.support import (
+    DAY_NS,
+    NOON_NS,
+    ORDERS,
+    TRADES,
+    FakeStores,
+    Stream,
+    batch,
+    here,
+)
+from tests.pipeline.archive.test_archiving import newest, run
+
+from quorate.archive.history import History, Hole, Part, Passed
+from quorate.archive.reading import Archive
+from quorate.pipeline.archive.compacting import compact
+from quorate.protocol.answers import Piece
+from quorate.protocol.errors import ArchiveInvalid
+from quorate.protocol.filters.bounds import bounds_of
+from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import HeldRange
+
+
+def stream(source: SourceName, count: int, *, begin_ns: int, step_ns: int) -> Stream:
+    """Batches of ten messages."""
+    frames = [
+        batch(first, first + 9, source=source, time_ns=begin_ns + first // 10 * step_ns)
+        for first in range(0, count, 10)
+    ]
+    return Stream(frames=frames, stable_upto=count - 1)
+
+
+def shown(part: Part) -> tuple[object, ...]:
+    kind = {Piece: "", Passed: "passed ", Hole: "hole "}[type(part)]
+    source = part.header.source if isinstance(part, Piece) else part.source
+    first = None if isinstance(part, Passed) else part.first
+    return (kind + source.topic, first, part.last)
+
+
+def of(path: Path, firsts: dict[SourceName, int], where: str = "$sequence >= 0") -> list[object]:
+    return [shown(each) for each in History(Archive(str(path)), bounds_of(where)).behind(firsts)]
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of an archive with three days of orders, and two of trades between them."""
+    seams.FILE_WRITER_ROW_GROUP_ROWS.replace(monkeypatch, 10)
+    both = {
+        ORDERS: stream(ORDERS, 60, begin_ns=NOON_NS, step_ns=DAY_NS // 2),
+        TRADES: stream(TRADES, 40, begin_ns=NOON_NS + DAY_NS // 4, step_ns=DAY_NS // 2),
+    }
+    run(FakeStores(both), tmp_path / "archive")
+    return tmp_path / "archive"
+
+
+def test_sources_are_joined_by_time(path: Path) -> None:
+    assert of(path, {TRADES: 0, ORDERS: 0}) == [
+        ("orders", 0, 9),
+        ("trades", 0, 9),
+        ("orders", 10, 19),
+        ("trades", 10, 19),
+        ("orders", 20, 29),
+        ("trades", 20, 29),
+        ("orders", 30, 39),
+        ("trades", 30, 39),
+        ("orders", 40, 49),
+        ("orders", 50, 59),
+    ]
+
+
+def test_each_source_begins_at_its_number(path: Path) -> None:
+    assert of(path, {ORDERS: 35, TRADES: 39}) == [
+        ("orders", 35, 39),
+        ("trades", 39, 39),
+        ("orders", 40, 49),
+        ("orders", 50, 59),
+    ]
+    assert of(path, {ORDERS: 60}) == []
+
+
+def test_sources_beyond_the_bound_wait_for_a_file_to_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seams.ARCHIVE_HISTORY_FILES_MAX.replace(monkeypatch, 1)
+    # The first day of orders has one batch, the next ones two.
+    assert of(path, {ORDERS: 0, TRADES: 0})[:5] == [
+        ("orders", 0, 9),
+        ("trades", 0, 9),
+        ("orders", 10, 19),
+        ("orders", 20, 29),
+        ("trades", 10, 19),
+    ]
+
+
+def test_what_cannot_pass_is_not_read(path: Path) -> None:
+    (day,) = {file.path for file in newest(path).files_of(ORDERS) if file.first == 30}
+    (path / day).write_bytes(b"damaged")
+    with pytest.raises(ArchiveInvalid):
+        of(path, {ORDERS: 0})
+    early = f"$time < {(NOON_NS + DAY_NS) / 1e9}"
+    assert of(path, {ORDERS: 0}, early) == [
+        ("orders", 0, 9),
+        ("orders", 10, 19),
+        ("orders", 20, 29),
+        ("passed orders", None, 49),
+        ("passed orders", None, 59),
+    ]
+    assert of(path, {ORDERS: 5}, "$sequence BETWEEN 12.5 AND 24 AND $topic = 'orders'") == [
+        ("passed orders", None, 9),
+        ("passed orders", None, 12),
+        ("orders", 13, 19),
+        ("orders", 20, 24),
+        ("passed orders", None, 29),
+        ("passed orders", None, 49),
+        ("passed orders", None, 59),
+    ]
+    assert of(path, {ORDERS: 0}, "$topic = 'trades'") == [
+        ("passed orders", None, number) for number in (9, 29, 49, 59)
+    ]
+
+
+def test_what_the_archive_lacks_is_a_hole(tmp_path: Path) -> None:
+    orders = stream(ORDERS, 60, begin_ns=NOON_NS, step_ns=1000)
+    orders.frames = [*orders.frames[1:3], *orders.frames[4:]]
+    orders.losses, orders.retained_from = (HeldRange(30, 39, 1),), 10
+    run(FakeStores({ORDERS: orders}), tmp_path / "archive")
+    assert of(tmp_path / "archive", {ORDERS: 3}) == [
+        ("hole orders", 3, 9),
+        ("orders", 10, 19),
+        ("orders", 20, 29),
+        ("hole orders", 30, 39),
+        ("orders", 40, 49),
+        ("orders", 50, 59),
+    ]
+
+
+def test_compaction_may_replace_files_meanwhile(path: Path) -> None:
+    more = stream(ORDERS, 80, begin_ns=NOON_NS, step_ns=DAY_NS // 2)
+    run(FakeStores({ORDERS: more}), path)
+    archive = Archive(str(path))
+    parts = History(archive).behind({ORDERS: 0})
+    found = [shown(next(parts))]
+    old = {file.path for file in newest(path).files}
+    compact(here, str(path))
+    gone = old - {file.path for file in newest(path).files}
+    assert gone
+    for each in gone:
+        (path / each).unlink()
+    found += map(shown, parts)
+    assert found == [("orders", first, first + 9) for first in range(0, 80, 10)]
