@@ -195,6 +195,7 @@ async def test_it_goes_on_at_another_store(client: Client, stores: RealStores) -
         await send(client, 1, 1000, 1099)
         assert await take(subscriber, 100) == sent(1, 1000, 1099)
     assert any(isinstance(event, StoreLeft) for event in events)
+    assert isinstance(events[-1], Subscribed)
     assert events[-1].store != events[0].store
 
 

@@ -5,6 +5,7 @@ The sources and receivers run on the process's background loop. Their rules are 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -192,6 +193,7 @@ class Client:
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
         select: str | Sequence[str] | None = None,
+        archive: str | os.PathLike[str] | None = None,
         rate: str | None = None,
         rate_max_gap: float | None = None,
         bookmarks: BookmarkStore | None = None,
@@ -217,6 +219,7 @@ class Client:
                 delivered=delivered,
                 where=where,
                 select=select,
+                archive=archive,
                 rate=rate,
                 rate_max_gap=rate_max_gap,
                 bookmarks=bookmarks,

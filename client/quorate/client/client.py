@@ -6,6 +6,7 @@ It keeps what is open, and closes it. The rules of sources and receivers are not
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from functools import partial
@@ -241,6 +242,7 @@ class Client:
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
         select: str | Sequence[str] | None = None,
+        archive: str | os.PathLike[str] | None = None,
         rate: str | None = None,
         rate_max_gap: float | None = None,
         bookmarks: BookmarkStore | None = None,
@@ -267,6 +269,8 @@ class Client:
         - select: fields of JSON payloads to keep, a list or a text with commas. A - before each
           leaves them out instead. A payload that is no JSON object stays as it is. `where` sees
           whole payloads.
+        - archive: the directory of an archive that `quorate archive` writes. Messages that have
+          left the stores are read from there. It needs the extra `archive` to be installed.
         - rate: the pace: "1000/s", "500KB/s", or "2x" for twice the messages' own pace.
         - rate_max_gap: the longest pause of such a multiple, in seconds.
         - bookmarks: keeps how far the application has consumed the messages, under this name.
@@ -276,7 +280,8 @@ class Client:
         - on_event: a function that gets each event at once, on the event loop. It must not block.
 
         Opening raises InvalidArgument, InvalidFilter, UnknownBookmark, Unreachable, InLimbo,
-        NotAStore, Closed.
+        NotAStore, Closed. With an archive, opening and iterating raise ArchiveUnusable,
+        ArchiveInvalid, ArchiveNewer and ArchiveDiffers.
         """
         settings = self._settings
 
@@ -290,6 +295,7 @@ class Client:
                 delivered=delivered,
                 where=where,
                 select=select,
+                archive=archive,
                 rate=rate,
                 rate_max_gap=rate_max_gap,
                 bookmarks=bookmarks,

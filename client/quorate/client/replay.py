@@ -6,7 +6,7 @@ This module only exports names.
 from quorate.protocol.bookmarks import Bookmark, Place, Position
 from quorate.subscriber.begin import EPOCH, MOST_RECENT, NOW
 from quorate.subscriber.bookmarks import BookmarkStore, FileBookmarkStore, MemoryBookmarkStore
-from quorate.subscriber.events import BeganElsewhere, Event, StoreLeft, Subscribed
+from quorate.subscriber.events import ArchiveEntered, BeganElsewhere, Event, StoreLeft, Subscribed
 from quorate.subscriber.items import (
     Completed,
     Gap,
@@ -22,6 +22,7 @@ __all__ = [
     "EPOCH",
     "MOST_RECENT",
     "NOW",
+    "ArchiveEntered",
     "BeganElsewhere",
     "Bookmark",
     "BookmarkStore",

@@ -1,4 +1,4 @@
-"""The history of several sources in an archive, from a number of each on, by time.
+"""The history of several sources in an archive, a range of each, by time.
 
 Each source's messages come in their order. Between sources the time of a batch decides. Files are
 opened in the order of their times, a bounded number of them at once, and read one row group at a
@@ -8,13 +8,12 @@ time. Compaction may replace files meanwhile: then the newest manifest names oth
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import ceil
 
 from quorate.archive.manifest import ArchivedFile
+from quorate.archive.parts import Hole, Part, Passed
 from quorate.archive.reading import Archive
-from quorate.protocol.answers import Piece
 from quorate.protocol.filters.bounds import NO_BOUNDS, Bounds
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range
@@ -22,30 +21,6 @@ from quorate.protocol.ranges import Range
 FILES_MAX = 32
 """Most files that are open at once. Sources beyond wait until a file of another one has ended."""
 
-
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """Archived messages of which none can pass a filter. They were not read."""
-
-    source: SourceName
-    epoch: int
-    """The epoch of the last message."""
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class Hole:
-    """Messages that the archive lacks, before others that it has."""
-
-    source: SourceName
-    epoch: int
-    """The epoch of the last message."""
-    first: int
-    last: int
-
-
-Part = Piece | Passed | Hole
-"""A part of the history of one source."""
 
 _Parts = Iterator[tuple[int, Part]]
 """Parts of one source and one file, each with its time in ns since 1970."""
@@ -58,18 +33,21 @@ class History:
         """Begin with nothing read. bounds: messages outside are not wanted."""
         self._archive = archive
         self._bounds = bounds
+        self._lasts: dict[SourceName, int] = {}
+        """The last number that is asked for of each source."""
         self._waiting: list[tuple[int, SourceName, int]] = []
         """A heap: the time of the next file of a source that is not open, and the next number."""
         self._reading: list[tuple[int, SourceName, Part, _Parts]] = []
         """A heap: the next part of each source with an open file."""
 
-    def behind(self, firsts: Mapping[SourceName, int]) -> Iterator[Part]:
-        """Yield what the archive has of these sources, from a number of each on.
+    def parts(self, ranges: Mapping[SourceName, Range]) -> Iterator[Part]:
+        """Yield what the archive has of these ranges, and what it lacks. The object is used once.
 
         Raises ArchiveInvalid, ArchiveNewer, ArchiveUnusable, CorruptBatch.
         """
-        for source, first in firsts.items():
-            self._wait(source, first)
+        for source, asked in ranges.items():
+            self._lasts[source] = asked.last
+            self._wait(source, asked.first)
         while self._waiting or self._reading:
             while self._waiting and self._is_next():
                 _, source, at = heappop(self._waiting)
@@ -85,9 +63,9 @@ class History:
         return len(self._reading) < FILES_MAX and self._waiting[0][0] <= self._reading[0][0]
 
     def _wait(self, source: SourceName, at: int) -> None:
-        file = self._archive.file_from(source, at)
-        if file is not None:
-            heappush(self._waiting, (file.first_time_ns, source, at))
+        if at <= self._lasts[source]:
+            file = self._archive.file_from(source, at)
+            heappush(self._waiting, (file.first_time_ns if file is not None else 0, source, at))
 
     def _go_on(self, source: SourceName, at: int, parts: _Parts) -> None:
         """Take the next part; if there is none, the source waits for its next file."""
@@ -99,22 +77,25 @@ class History:
 
     def _parts(self, source: SourceName, at: int) -> _Parts:
         """Yield the parts of the next file, from a number on, and of the hole before it."""
-        file = self._file(source, at)
-        if file is None:
+        file, last = self._file(source, at), self._lasts[source]
+        epoch_at = self._archive.sources[source].lineage.epoch_at
+        if file is None or last < file.first:
+            yield 0, Hole(source, epoch_at(last), at, last)
             return
-        time_ns, epoch_at = file.first_time_ns, self._archive.sources[source].lineage.epoch_at
+        time_ns, last = file.first_time_ns, min(file.last, last)
         if at < file.first:
             yield time_ns, Hole(source, epoch_at(file.first - 1), at, file.first - 1)
-        wanted = self._wanted(file, max(at, file.first))
+        asked = Range(max(at, file.first), last)
+        wanted = self._wanted(file, asked)
         if wanted is None:
-            yield time_ns, Passed(source, epoch_at(file.last), file.last)
+            yield time_ns, Passed(source, epoch_at(last), last)
             return
-        if wanted.first > max(at, file.first):
+        if wanted.first > asked.first:
             yield time_ns, Passed(source, epoch_at(wanted.first - 1), wanted.first - 1)
         for piece in self._archive.pieces_of(file, wanted.first, wanted.last):
             yield piece.header.timestamp_ns, piece
-        if wanted.last < file.last:
-            yield file.last_time_ns, Passed(source, epoch_at(file.last), file.last)
+        if wanted.last < last:
+            yield file.last_time_ns, Passed(source, epoch_at(last), last)
 
     def _file(self, source: SourceName, at: int) -> ArchivedFile | None:
         file = self._archive.file_from(source, at)
@@ -123,15 +104,15 @@ class History:
             file = self._archive.file_from(source, at)
         return file
 
-    def _wanted(self, file: ArchivedFile, at: int) -> Range | None:
-        """Return the messages of a file, from a number on, that can be wanted; None: none."""
+    def _wanted(self, file: ArchivedFile, asked: Range) -> Range | None:
+        """Return the part of a range of a file that can be wanted; None: none of it."""
         bounds = self._bounds
         if not bounds.has_topic(file.source.topic):
             return None
         # A filter compares times as such floats, too.
         if not bounds.time.meets(file.first_time_ns / 1e9, file.last_time_ns / 1e9):
             return None
-        sequence = bounds.sequence.within(at, file.last)
+        sequence = bounds.sequence.within(asked.first, asked.last)
         if sequence.low > sequence.high:
             return None
         first = ceil(sequence.low)

@@ -5,6 +5,7 @@ The call runs on the process's background loop; whole batches cross to the calli
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
@@ -47,6 +48,7 @@ class Subscriber:
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
         select: str | Sequence[str] | None = None,
+        archive: str | os.PathLike[str] | None = None,
         rate: str | None = None,
         rate_max_gap: float | None = None,
         bookmarks: BookmarkStore | None = None,
@@ -74,6 +76,7 @@ class Subscriber:
                     delivered=delivered,
                     where=where,
                     select=select,
+                    archive=archive,
                     rate=rate,
                     rate_max_gap=rate_max_gap,
                     bookmarks=bookmarks,

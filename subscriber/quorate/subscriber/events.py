@@ -38,5 +38,13 @@ class BeganElsewhere:
     """Where it begins instead, as `unknown_bookmark` asked for."""
 
 
-Event = Subscribed | StoreLeft | BeganElsewhere
+@dataclass(frozen=True, slots=True)
+class ArchiveEntered:
+    """The archive gives the subscription from a position on, before the stores do."""
+
+    archive: str
+    position: Position
+
+
+Event = Subscribed | StoreLeft | BeganElsewhere | ArchiveEntered
 """An event of a subscription."""

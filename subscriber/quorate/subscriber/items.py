@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count, repeat
+from typing import TypeVar
 
 from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position
 from quorate.protocol.columns import Body
@@ -17,6 +18,8 @@ from quorate.protocol.framing import BatchHeader
 from quorate.protocol.identity import SourceName
 from quorate.protocol.times import moment_of
 from quorate.subscriber.protocol.progress import Open
+
+T = TypeVar("T")
 
 
 class ReplayedBatch:
@@ -34,18 +37,22 @@ class ReplayedBatch:
     UTC."""
     numbers: Sequence[int]
     """The sequence number of each."""
-    payloads: list[bytes]
+    payloads: Sequence[bytes]
     """The content of each."""
 
     def __init__(
         self,
         header: BatchHeader,
         body: Body,
-        rows: slice,
+        rows: slice | Sequence[int],
         numbers: Sequence[int],
         before: Place = NO_PLACE,
+        payloads: Sequence[bytes] | None = None,
     ) -> None:
-        """Make a batch of these rows of another. Applications get them from a subscriber."""
+        """Make a batch of these rows of another. Applications get them from a subscriber.
+
+        payloads: the content of each, if it is not that of the other batch.
+        """
         self.source = header.source
         self.epoch = header.epoch
         self.timestamp_ns = header.timestamp_ns
@@ -56,8 +63,10 @@ class ReplayedBatch:
         """Its consumed messages, for a subscription with a bookmark store."""
         self._rows = rows
         self._body = body
-        payloads = body.read_payloads()
-        self.payloads = payloads if len(payloads) == len(numbers) else payloads[rows]
+        if payloads is None:
+            payloads = body.read_payloads()
+            payloads = payloads if len(payloads) == len(numbers) else picked(payloads, rows)
+        self.payloads = payloads
         self._keys: Sequence[bytes | None] | None = None
         self._properties: Sequence[Mapping[str, bytes]] | None = None
 
@@ -70,14 +79,14 @@ class ReplayedBatch:
     def keys(self) -> Sequence[bytes | None]:
         """The key of each message; None: it has no key."""
         if self._keys is None:
-            self._keys = self._body.read_keys()[self._rows]
+            self._keys = picked(self._body.read_keys(), self._rows)
         return self._keys
 
     @property
     def properties(self) -> Sequence[Mapping[str, bytes]]:
         """The properties of each message, values by name."""
         if self._properties is None:
-            self._properties = self._body.read_properties()[self._rows]
+            self._properties = picked(self._body.read_properties(), self._rows)
         return self._properties
 
     def messages(self) -> Iterator[ReplayedMessage]:
@@ -95,6 +104,11 @@ class ReplayedBatch:
 
     def __repr__(self) -> str:
         return f"<ReplayedBatch {self.source} [{self.numbers[0]}, {self.numbers[-1]}]>"
+
+
+def picked(values: Sequence[T], rows: slice | Sequence[int]) -> Sequence[T]:
+    """Return the values in these places."""
+    return values[rows] if isinstance(rows, slice) else [values[row] for row in rows]
 
 
 class ReplayedMessage:
@@ -180,17 +194,19 @@ class Completed:
 
 
 class GapCause(enum.Enum):
-    """The reason why a store cannot give messages."""
+    """The reason why messages cannot be given."""
 
     RELEASED = "released"
     """Retention let them go."""
     LOST = "lost"
     """An operator accepted their loss."""
+    NOT_ARCHIVED = "not_archived"
+    """The archive lacks them: they were lost, or let go, before the others were archived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Messages that no store can give."""
+    """Messages that no store can give, and no archive that the subscription has."""
 
     source: SourceName
     first: int

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -46,7 +47,8 @@ from quorate.subscriber.begin import (
     read_begin,
 )
 from quorate.subscriber.bookmarks import BookmarkStore
-from quorate.subscriber.events import BeganElsewhere, Event, StoreLeft, Subscribed
+from quorate.subscriber.events import ArchiveEntered, BeganElsewhere, Event, StoreLeft, Subscribed
+from quorate.subscriber.io.archived import ARCHIVE_FAILURES, Archived
 from quorate.subscriber.io.replay import Given, Replay
 from quorate.subscriber.io.saving import Saving
 from quorate.subscriber.items import Completed, Item, ReplayedBatch, ReplayedMessage, Withdrawn
@@ -105,6 +107,7 @@ class Subscriber:
         save_interval: float = SAVE_SECONDS,
         pace: Pace | None = None,
         on_unknown: OnUnknownBookmark = OnUnknownBookmark.FAIL,
+        archived: Archived | None = None,
     ) -> None:
         """Begin unconnected. Applications use `Client.subscriber`."""
         self._stores = tuple(stores)
@@ -134,6 +137,9 @@ class Subscriber:
         self._without_bookmark: set[str] = set()
         """The stores that do not have the bookmark to begin at."""
         self._has_completed = False
+        self._archived = archived
+        self._archive_failure: QuorateError | None = None
+        """Why the archive can no longer be read."""
         self._pace = pace
         self._going = asyncio.Event()
         self._going.set()
@@ -157,6 +163,7 @@ class Subscriber:
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
         select: str | Sequence[str] | None = None,
+        archive: str | os.PathLike[str] | None = None,
         rate: str | None = None,
         rate_max_gap: float | None = None,
         bookmarks: BookmarkStore | None = None,
@@ -172,7 +179,8 @@ class Subscriber:
 
         timeout: seconds to wait until a store has begun it; None: as long as it takes. Then the
         error of the last store is raised. Raises InvalidArgument, InvalidFilter, UnknownBookmark,
-        Unreachable, InLimbo, NotAStore.
+        Unreachable, InLimbo, NotAStore; with an archive ArchiveUnusable, ArchiveInvalid,
+        ArchiveNewer.
         """
         request = store_v1.SubscribeRequest(
             protocol_version=PROTOCOL_VERSION,
@@ -182,14 +190,18 @@ class Subscriber:
             raise InvalidArgument("topic", "give either a topic or a topic_pattern")
         if topic is not None:
             request.topic = check_topic(topic)
+            selects = _only(topic)
         elif topic_pattern is not None:
-            patterns.topic_pattern(topic_pattern)
+            selects = patterns.topic_pattern(topic_pattern).matches
             request.pattern = topic_pattern
-        if where is not None:
-            request.where = Filter(where).text
-        if select is not None:
-            request.select = Projection(select).text
+        passes = None if where is None else Filter(where)
+        request.where = "" if passes is None else passes.text
+        fields = None if select is None else Projection(select)
+        request.select = "" if fields is None else fields.text
+        archived = None if archive is None else Archived(archive, selects, passes, fields)
         started = read_begin(begin)
+        if isinstance(started, Ago):
+            started = Since(time.time_ns() - int(started.seconds * 1e9))
         if bookmarks is not None and not name:
             raise InvalidArgument("name", "is missing: a bookmark store keeps positions by name")
         if bookmarks is None and isinstance(started, MostRecent):
@@ -198,6 +210,7 @@ class Subscriber:
             stores, request, started, delays, on_event, connections, on_closed,
             bookmarks, name or "", save_interval, _pace(rate, rate_max_gap, request.delivered),
             choice_of("unknown_bookmark", OnUnknownBookmark, unknown_bookmark),
+            archived,
         )  # fmt: skip
         try:
             async with asyncio.timeout(timeout):
@@ -377,8 +390,10 @@ class Subscriber:
         return given
 
     def _check_going(self) -> None:
-        """Raise if nothing more is handed over: it is closed, or the bookmark store failed."""
+        """Raise if nothing more is handed over: it is closed, or what it needs has failed."""
         self._check_open()
+        if self._archive_failure is not None:
+            raise self._archive_failure
         if self._saving is not None and self._saving.failure is not None:
             raise self._saving.failure
 
@@ -393,10 +408,16 @@ class Subscriber:
             assert self._given is not None
             try:
                 with self._failing():
-                    given = await anext(self._given)
+                    given = await anext(self._given, None)
+            except ARCHIVE_FAILURES as error:
+                self._archive_failure = error
+                raise
             except QuorateError as error:
                 self._left(error)
                 await self._rest()
+                continue
+            if given is None:
+                self._given = None  # the archive ends here, and the stores go on
                 continue
             if isinstance(given, Completed):
                 if self._has_completed:
@@ -424,7 +445,7 @@ class Subscriber:
                 await self._begin_at_next()
                 return
             except UnknownBookmark as error:
-                if self._begins_elsewhere(error):
+                if await self._begins_elsewhere(error):
                     continue
                 self._left(error)
             except QuorateError as error:
@@ -433,7 +454,7 @@ class Subscriber:
                 self._left(error)
             await self._rest()
 
-    def _begins_elsewhere(self, error: UnknownBookmark) -> bool:
+    async def _begins_elsewhere(self, error: UnknownBookmark) -> bool:
         """Begin elsewhere if that is asked for, once all stores were tried; return whether it does.
 
         One store that lags must not decide where: more than half of them have to say so.
@@ -442,6 +463,8 @@ class Subscriber:
         self._without_bookmark.add(store.name)
         if self._failures + 1 < len(self._stores):
             return False
+        if await self._begins_without(error):
+            return True
         instead = _INSTEAD.get(self._on_unknown)
         if instead is None:
             raise error
@@ -451,6 +474,22 @@ class Subscriber:
         self._begin = instead
         _log.warning("the subscription begins at %s: %s", instead, error)
         self._tell(BeganElsewhere(store.name, error, instead))
+        return True
+
+    async def _begins_without(self, error: UnknownBookmark) -> bool:
+        """Begin without a bookmark if the archive has it; return whether it does."""
+        begin = self._begin
+        if self._archived is None or not isinstance(begin, tuple):
+            return False
+        (bookmark,) = {each for each in begin if str(each) == error.bookmark}
+        if not await self._archived.finds(bookmark):
+            return False
+        assert self._archived.cut is not None
+        self._leave()
+        self._failures = 0
+        # The stores have to know the others, and then all sources begin at one time.
+        left = tuple(each for each in begin if each != bookmark)
+        self._begin = left or Since(self._archived.cut.time_ns)
         return True
 
     async def _rest(self) -> None:
@@ -463,14 +502,39 @@ class Subscriber:
         store = self._stores[self._turn % len(self._stores)]
         self._silence = None
         self._connection = self._connections.connect(store.address, self._told)
-        self._replay = replay = Replay(store.address, self._connection.store, self._asked())
+        self._replay = replay = Replay(
+            store.address, self._connection.store, self._asked(), self._archived
+        )
         with self._failing():
             follower = await replay.begun()
         if self._follower is None:
+            if self._archived is not None and await self._begins_in(self._archived, follower):
+                return
             self._follower = follower
             self._before = follower.position
         self._given = replay.given(self._follower)
         self._tell(Subscribed(store.name, self._follower.position))
+
+    async def _begins_in(self, archived: Archived, at_store: Follower) -> bool:
+        """Begin in the archive if it has messages behind the position; return whether it does.
+
+        at_store: begins where the store would.
+        """
+        if archived.cut is not None and isinstance(self._begin, tuple):
+            self._begin = Since(archived.cut.time_ns)
+            self._leave()
+            await self._begin_at_next()
+            return True
+        beginning = await archived.begins(self._begin, at_store.position)
+        position = beginning.position
+        if position == at_store.position and not beginning.ranges:
+            return False
+        self._leave()
+        self._follower = Follower(position)
+        self._before = position
+        self._given = archived.given(self._follower, beginning.ranges)
+        self._tell(ArchiveEntered(archived.path, position))
+        return True
 
     def _asked(self) -> store_v1.SubscribeRequest:
         """Return the request to the next store: from where the subscription has come to."""
@@ -484,12 +548,10 @@ class Subscriber:
                 request.now = True
             case Since(time_ns):
                 request.since_ns = time_ns
-            case Ago(seconds):
-                request.since_ns = time.time_ns() - int(seconds * 1e9)
             case Position():
                 request.position.CopyFrom(position_to_wire(begin))
-            case MostRecent():
-                raise AssertionError("the bookmark store has said where")
+            case MostRecent() | Ago():
+                raise AssertionError("the bookmark store, or the clock, has said where")
             case _:
                 request.bookmarks.CopyFrom(bookmarks_to_wire(begin))
         return request
@@ -559,6 +621,10 @@ async def given_of(subscriber: Subscriber) -> Given:
 async def until_going(subscriber: Subscriber) -> None:
     """Wait while the subscriber is paused, for the blocking subscriber."""
     await subscriber._going.wait()
+
+
+def _only(topic: str) -> Callable[[str], bool]:
+    return lambda other: other == topic
 
 
 def _now() -> float:

@@ -18,14 +18,15 @@ from tests.pipeline.archive.support import (
 )
 from tests.pipeline.archive.test_archiving import newest, run
 
-from quorate.archive.history import History, Hole, Part, Passed
+from quorate.archive.history import History
+from quorate.archive.parts import Hole, Part, Passed
 from quorate.archive.reading import Archive
 from quorate.pipeline.archive.compacting import compact
 from quorate.protocol.answers import Piece
 from quorate.protocol.errors import ArchiveInvalid
 from quorate.protocol.filters.bounds import bounds_of
 from quorate.protocol.identity import SourceName
-from quorate.protocol.ranges import HeldRange
+from quorate.protocol.ranges import HeldRange, Range
 
 
 def stream(source: SourceName, count: int, *, begin_ns: int, step_ns: int) -> Stream:
@@ -45,7 +46,9 @@ def shown(part: Part) -> tuple[object, ...]:
 
 
 def of(path: Path, firsts: dict[SourceName, int], where: str = "$sequence >= 0") -> list[object]:
-    return [shown(each) for each in History(Archive(str(path)), bounds_of(where)).behind(firsts)]
+    archive = Archive(str(path))
+    ranges = {name: Range(first, archive.sources[name].last) for name, first in firsts.items()}
+    return [shown(each) for each in History(archive, bounds_of(where)).parts(ranges)]
 
 
 @pytest.fixture
@@ -82,7 +85,18 @@ def test_each_source_begins_at_its_number(path: Path) -> None:
         ("orders", 40, 49),
         ("orders", 50, 59),
     ]
-    assert of(path, {ORDERS: 60}) == []
+
+
+def test_a_range_may_end_anywhere(path: Path) -> None:
+    parts = History(Archive(str(path)), bounds_of("$sequence < 15")).parts({ORDERS: Range(5, 33)})
+    assert list(map(shown, parts)) == [
+        ("orders", 5, 9),
+        ("orders", 10, 15),
+        ("passed orders", None, 29),
+        ("passed orders", None, 33),
+    ]
+    (part,) = History(Archive(str(path))).parts({ORDERS: Range(60, 70)})
+    assert shown(part) == ("hole orders", 60, 70)
 
 
 def test_sources_beyond_the_bound_wait_for_a_file_to_end(
@@ -145,7 +159,7 @@ def test_compaction_may_replace_files_meanwhile(path: Path) -> None:
     more = stream(ORDERS, 80, begin_ns=NOON_NS, step_ns=DAY_NS // 2)
     run(FakeStores({ORDERS: more}), path)
     archive = Archive(str(path))
-    parts = History(archive).behind({ORDERS: 0})
+    parts = History(archive).parts({ORDERS: Range(0, 79)})
     found = [shown(next(parts))]
     old = {file.path for file in newest(path).files}
     compact(here, str(path))

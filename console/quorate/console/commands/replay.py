@@ -72,6 +72,13 @@ def replay(
             metavar="RATE", help="The pace: 1000/s, 500KB/s, or 2x: twice the messages' own."
         ),
     ] = None,
+    archive: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Read what has left the stores from the archive that `quorate archive` wrote.",
+        ),
+    ] = None,
     pattern: Pattern = False,
     count: Count = None,
     follow: Annotated[
@@ -132,6 +139,7 @@ def replay(
         "delivered": delivered,
         "where": where,
         "select": select,
+        "archive": archive,
         "rate": rate,
         "timeout": settings.timeout,
     }

@@ -11,6 +11,7 @@ from quorate.protocol.fragments import Assembly, LargeBatch
 from quorate.protocol.framing import BatchHeader, body_of, check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.wire import position_from_wire, source_from_wire
+from quorate.subscriber.io.archived import Archived
 from quorate.subscriber.items import Completed, Gap, GapCause, Notice, ReplayedBatch, Withdrawn
 from quorate.subscriber.protocol.follower import Follower
 from quorate.v1 import messages_pb2 as v1
@@ -22,9 +23,20 @@ Given = ReplayedBatch | Notice
 class Replay:
     """One call of Subscribe under way."""
 
-    def __init__(self, store: str, stub: Any, request: store_v1.SubscribeRequest) -> None:
-        """Call the store behind the stub. store: its address, for errors."""
+    def __init__(
+        self,
+        store: str,
+        stub: Any,
+        request: store_v1.SubscribeRequest,
+        archived: Archived | None = None,
+    ) -> None:
+        """Call the store behind the stub.
+
+        - store: its address, for errors.
+        - archived: the archive that fills gaps; None: there is none.
+        """
         self._store = store
+        self._archived = archived
         self._call = stub.Subscribe(request)
         self._assembly: Assembly | None = None
 
@@ -40,10 +52,18 @@ class Replay:
         return Follower(position_from_wire((await self._read()).begins))
 
     async def given(self, follower: Follower) -> AsyncIterator[Given]:
-        """Yield what the store gives. Raises grpc.aio.AioRpcError, BrokenAnswer, CorruptBatch."""
+        """Yield what the store gives.
+
+        Raises grpc.aio.AioRpcError, BrokenAnswer, CorruptBatch, and one of ARCHIVE_FAILURES.
+        """
         while True:
             response = await self._read()
             for given in response.given:
+                if self._archived is not None and given.HasField("gone"):
+                    gap, epoch = _gap(given.gone), given.gone.epoch
+                    async for part in self._archived.filling(follower, gap, epoch, self._store):
+                        yield part
+                    continue
                 item = self._item(follower, given)
                 if item is not None:
                     yield item
@@ -124,12 +144,19 @@ class Replay:
             before = number
 
     def _gone(self, follower: Follower, gone: store_v1.Gone) -> Gap:
-        source = source_from_wire(gone.source)
-        follower.consecutive(self._store, source, gone.epoch, gone.first, gone.last)
-        lost = gone.why == v1.LOOKUP_LOST
-        return Gap(source, gone.first, gone.last, GapCause.LOST if lost else GapCause.RELEASED)
+        gap = _gap(gone)
+        follower.consecutive(self._store, gap.source, gone.epoch, gap.first, gap.last)
+        return gap
 
     def _set_aside(self, follower: Follower, void: store_v1.SetAside) -> Withdrawn:
         source: SourceName = source_from_wire(void.source)
+        if self._archived is not None:
+            self._archived.check_agrees(source, follower.place(source), void.first)
         place = follower.taken_back(self._store, source, void.first, void.epoch)
         return Withdrawn(source, void.first, void.last, place)
+
+
+def _gap(gone: store_v1.Gone) -> Gap:
+    lost = gone.why == v1.LOOKUP_LOST
+    cause = GapCause.LOST if lost else GapCause.RELEASED
+    return Gap(source_from_wire(gone.source), gone.first, gone.last, cause)

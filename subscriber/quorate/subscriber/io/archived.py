@@ -1,0 +1,303 @@
+"""The archive behind the stores of one subscription: read in threads, a bounded part at a time.
+
+Which part of it belongs to the subscription is decided in quorate.subscriber.protocol.archived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from quorate.archive.manifest import ArchivedSource
+from quorate.archive.parts import Hole, Part, Passed
+from quorate.protocol.answers import Piece
+from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position, place_at
+from quorate.protocol.columns import Body
+from quorate.protocol.errors import (
+    ArchiveDiffers,
+    ArchiveInvalid,
+    ArchiveNewer,
+    ArchiveUnusable,
+    CorruptBatch,
+    InvalidArgument,
+)
+from quorate.protocol.filters.bounds import NO_BOUNDS, bounds_of
+from quorate.protocol.filters.evaluate import Filter
+from quorate.protocol.filters.messages import passing
+from quorate.protocol.filters.projection import Projection
+from quorate.protocol.framing import body_of
+from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import Range
+from quorate.subscriber.begin import Begin, Now, Since
+from quorate.subscriber.items import Gap, GapCause, ReplayedBatch, picked
+from quorate.subscriber.protocol import archived as rules
+from quorate.subscriber.protocol.follower import Follower
+
+if TYPE_CHECKING:
+    from quorate.archive.reading import Archive
+
+ARCHIVE_FAILURES = (ArchiveDiffers, ArchiveInvalid, ArchiveNewer, ArchiveUnusable)
+"""The errors of an archive. No store mends them."""
+
+_CHUNK_BYTES = 1024 * 1024
+_CHUNK_PARTS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Messages of a piece: those that pass the filter."""
+
+    piece: Piece
+    body: Body
+    rows: slice | Sequence[int]
+    """Their places in the batch."""
+    numbers: Sequence[int]
+    payloads: Sequence[bytes]
+    """The content of each, as far as it is selected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A time in the archive, and the bookmark of a message of that time."""
+
+    time_ns: int
+    bookmark: Bookmark
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The beginning of a subscription with an archive."""
+
+    position: Position
+    """The position where it begins."""
+    ranges: Mapping[SourceName, Range]
+    """What the archive has behind it."""
+
+
+class Archived:
+    """The archive of one subscription."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        selects: Callable[[str], bool],
+        where: Filter | None,
+        select: Projection | None,
+    ) -> None:
+        """Read nothing yet.
+
+        - selects: returns whether the subscription has a topic.
+        - where: only messages that pass are given; None: all.
+        - select: only these fields of payloads are given; None: payloads as they are.
+
+        Raises InvalidArgument if the path is none, or if pyarrow is missing.
+        """
+        try:
+            from quorate.archive.reading import Archive
+        except ModuleNotFoundError as error:
+            raise InvalidArgument(
+                "archive",
+                f"reading one needs {error.name}, which is not installed. Run this in the "
+                "directory of Quorate: pip install '.[archive]'",
+            ) from None
+        self._archive: Archive = Archive(os.fspath(path))
+        self._selects = selects
+        self._where = where
+        self._select = select
+        self._bounds = NO_BOUNDS if where is None else bounds_of(where.text)
+        self.cut: Cut | None = None
+        """The earliest bookmark of those that the archive has and the stores have not."""
+
+    @property
+    def path(self) -> str:
+        """The directory of the archive."""
+        return self._archive.path
+
+    # -- where it begins ----------------------------------------------------------------------
+
+    async def finds(self, bookmark: Bookmark) -> bool:
+        """Return whether the archive has a message. If so, the cut is at or before it."""
+        time_ns = await asyncio.to_thread(self._time_of, bookmark)
+        if time_ns is None:
+            return False
+        if self.cut is None or time_ns < self.cut.time_ns:
+            self.cut = Cut(time_ns, bookmark)
+        return True
+
+    async def begins(self, begin: Begin, at_store: Position) -> Beginning:
+        """Return where a subscription begins, and what the archive has behind that.
+
+        at_store: the position that a store made of `begin`. Raises one of ARCHIVE_FAILURES.
+        """
+        if isinstance(begin, Now):
+            return Beginning(at_store, {})
+        return await asyncio.to_thread(self._begins, begin, at_store)
+
+    def _begins(self, begin: Begin, at_store: Position) -> Beginning:
+        match begin:
+            case Since(time_ns):
+                places = self._since(self._sources(), at_store, time_ns)
+                if self.cut is not None:
+                    places[self.cut.bookmark.source] = self.cut.bookmark.place
+            case tuple():
+                places = self._behind_bookmarks(begin, at_store)
+            case _:
+                places = {}
+        position, ranges = {**at_store, **places}, {}
+        for name, source in self._sources().items():
+            asked = rules.behind(source, position.get(name))
+            if asked is not None:
+                ranges[name] = asked
+                # A store that is asked before all is read then says what it has let go.
+                position.setdefault(name, place_at(source.lineage, asked.first - 1))
+        return Beginning(Position(position), ranges)
+
+    def _sources(self) -> dict[SourceName, ArchivedSource]:
+        sources = self._archive.sources
+        return {name: sources[name] for name in sources if self._selects(name.topic)}
+
+    def _since(
+        self, sources: Mapping[SourceName, ArchivedSource], at_store: Position, time_ns: int
+    ) -> dict[SourceName, Place]:
+        return {
+            name: rules.since(source, at_store.get(name), self._archive.first_since(name, time_ns))
+            for name, source in sources.items()
+        }
+
+    def _behind_bookmarks(
+        self, bookmarks: tuple[Bookmark, ...], at_store: Position
+    ) -> dict[SourceName, Place]:
+        """Place the sources of which the store does not say what was before its bookmark."""
+        unplaced = rules.unplaced(self._sources(), at_store)
+        earliest = rules.earliest(bookmarks, at_store)
+        time_ns = self._time_of(earliest) if earliest is not None else None
+        if time_ns is not None:
+            return self._since(unplaced, at_store, time_ns)
+        # The message came after all that is archived.
+        return {
+            name: rules.since(each, at_store.get(name), None) for name, each in unplaced.items()
+        }
+
+    def _time_of(self, bookmark: Bookmark) -> int | None:
+        source, number = self._sources().get(bookmark.source), bookmark.sequence
+        if source is None or not bookmark.place.belongs_to(source.lineage):
+            return None
+        if number not in self._archive.has(bookmark.source):
+            return None
+        with self._checked():
+            piece = next(self._archive.pieces(bookmark.source, number, number))
+        return piece.header.timestamp_ns
+
+    # -- what it gives ------------------------------------------------------------------------
+
+    async def given(
+        self, follower: Follower, ranges: Mapping[SourceName, Range]
+    ) -> AsyncIterator[ReplayedBatch | Gap]:
+        """Yield what the archive has of these ranges. Raises one of ARCHIVE_FAILURES."""
+        async for given in self._given(follower, ranges, GapCause.NOT_ARCHIVED):
+            yield given
+
+    async def filling(
+        self, follower: Follower, gap: Gap, epoch: int, store: str
+    ) -> AsyncIterator[ReplayedBatch | Gap]:
+        """Yield what the archive has of a gap of a store, and what is left of the gap.
+
+        epoch: that of the last message of the gap. Raises one of ARCHIVE_FAILURES.
+        """
+        last = gap.last
+        source = await asyncio.to_thread(self._newest, gap.source)
+        place = follower.place(gap.source)
+        filled = rules.fills(source, place, Range(gap.first, last)) if source is not None else None
+        if filled is not None:
+            async for given in self._given(follower, {gap.source: filled}, gap.cause):
+                yield given
+            gap = replace(gap, first=filled.last + 1)
+        if gap.first <= last:
+            follower.consecutive(store, gap.source, epoch, gap.first, last)
+            yield gap
+
+    def check_agrees(self, source: SourceName, place: Place, void_first: int) -> None:
+        """Raise ArchiveDiffers if a store takes back what the archive has."""
+        archived = self._archive.sources.get(source)
+        if archived is not None and rules.contradicts(archived, place, void_first):
+            raise ArchiveDiffers(str(source), void_first, self.path, "a store has set that aside")
+
+    async def _given(
+        self, follower: Follower, ranges: Mapping[SourceName, Range], cause: GapCause
+    ) -> AsyncIterator[ReplayedBatch | Gap]:
+        from quorate.archive.history import History
+
+        parts = History(self._archive, self._bounds).parts(ranges)
+        while taken := await asyncio.to_thread(self._taken, parts):
+            for part in taken:
+                given = self._item(follower, part, cause)
+                if given is not None:
+                    yield given
+
+    def _item(
+        self, follower: Follower, part: Passed | Hole | _Chosen, cause: GapCause
+    ) -> ReplayedBatch | Gap | None:
+        """Move the follower behind a part, and return what is given of it."""
+        match part:
+            case Passed(source, epoch, last):
+                follower.moved(self.path, source, Place(epoch, last))
+                return None
+            case Hole(source, epoch, first, last):
+                follower.consecutive(self.path, source, epoch, first, last)
+                return Gap(source, first, last, cause)
+            case _Chosen(piece, body, rows, numbers, payloads):
+                header = piece.header
+                before = follower.place(header.source) if piece.first else NO_PLACE
+                follower.consecutive(
+                    self.path, header.source, header.epoch, piece.first, piece.last
+                )
+                return ReplayedBatch(header, body, rows, numbers, before, payloads)
+
+    # In a thread.
+
+    def _newest(self, source: SourceName) -> ArchivedSource | None:
+        """Read the newest manifest, as messages may have been archived since."""
+        from quorate.archive.reading import Archive
+
+        self._archive = Archive(self.path)
+        return self._archive.sources.get(source)
+
+    @contextlib.contextmanager
+    def _checked(self) -> Iterator[None]:
+        """Raise one of ARCHIVE_FAILURES if a file is damaged."""
+        try:
+            yield
+        except CorruptBatch as error:
+            raise ArchiveInvalid(self.path, str(error)) from error
+
+    def _taken(self, parts: Iterator[Part]) -> list[Passed | Hole | _Chosen]:
+        """Take the next parts, as far as their messages pass the filter."""
+        taken: list[Passed | Hole | _Chosen] = []
+        size = 0
+        with self._checked():
+            for part in parts:
+                taken.append(self._passing(part) if isinstance(part, Piece) else part)
+                size += len(part.frame) if isinstance(part, Piece) else 0
+                if size >= _CHUNK_BYTES or len(taken) >= _CHUNK_PARTS:
+                    break
+        return taken
+
+    def _passing(self, piece: Piece) -> Passed | _Chosen:
+        header, first, last = piece.header, piece.first, piece.last
+        body = body_of(piece.frame, header)
+        payloads: Sequence[bytes] = body.read_payloads()
+        rows: slice | list[int] = slice(first - header.first, last - header.first + 1)
+        numbers: Sequence[int] = range(first, last + 1)
+        if self._where is not None:
+            rows = passing(self._where, header, payloads, body, first, last)
+            numbers = [header.first + row for row in rows]
+        if not numbers:
+            return Passed(header.source, header.epoch, last)
+        payloads = picked(payloads, rows)
+        if self._select is not None:
+            payloads = list(map(self._select.of, payloads))
+        return _Chosen(piece, body, rows, numbers, payloads)
