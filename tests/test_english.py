@@ -14,6 +14,7 @@ COUNTS = {
     "proto/quorate/protocol": 0,
     "proto/quorate/transport": 0,
     "proto/quorate/disk": 0,
+    "proto/quorate/archive": 0,
     "proto/quorate/v1": 0,
     "store": 0,
     "source": 0,

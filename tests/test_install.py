@@ -52,6 +52,38 @@ def test_everything_but_the_pipeline_does_without_spark() -> None:
     assert run.stdout == "imported session\n", run.stderr
 
 
+_SUBSCRIBE_WITHOUT_PYARROW = """
+import asyncio, sys
+sys.modules["pyarrow"] = None
+from quorate.client import connect
+from quorate.errors import InvalidArgument
+
+async def main():
+    async with connect("a=127.0.0.1:1") as client:
+        try:
+            await client.subscriber("orders", archive="archive")
+        except InvalidArgument as error:
+            print(error)
+
+asyncio.run(main())
+"""
+
+
+def test_an_archive_needs_an_extra_that_the_error_names() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", _SUBSCRIBE_WITHOUT_PYARROW],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout == (
+        "archive: reading one needs pyarrow, which is not installed. Run this in the directory of "
+        "Quorate: pip install '.[archive]'.\n"
+    ), run.stderr
+    assert [*brought_by("archive")] == ["pyarrow"]
+    assert "pyarrow" in {*brought_by("spark")}
+
+
 def brought_by(extra: str) -> Iterator[str]:
     """Yield the distributions that an extra names, also by way of another extra."""
     for requirement in PROJECT["optional-dependencies"][extra]:

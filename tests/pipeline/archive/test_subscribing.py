@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -370,3 +371,18 @@ async def test_without_asyncio(world: World) -> None:
         raise AssertionError("it ended")
 
     assert await asyncio.to_thread(found) == list(range(550))
+
+
+@pytest.mark.processes
+async def test_the_command(world: World) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "quorate.console.main", "replay", "orders"),
+        *("--stores", f"s1={world.node.address}", "--archive", str(world.path)),
+        *("--where", "$sequence < 3", "--events"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, error = (each.decode() for each in await process.communicate())
+    assert (process.returncode, out.split()) == (0, ["0", "1", "2"] * 2), error
+    assert f"ArchiveEntered(archive='{world.path}'" in error.replace("\n", "")
