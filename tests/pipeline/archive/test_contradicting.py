@@ -36,7 +36,7 @@ class Stub:
 async def test_what_the_archive_has_is_never_withdrawn(tmp_path: Path) -> None:
     frames = [batch(first, first + 9, time_ns=NOON_NS) for first in range(0, 60, 10)]
     run(FakeStores({ORDERS: Stream(frames=frames, stable_upto=59)}), tmp_path)
-    archived = Archived(tmp_path, lambda _: True, None)
+    archived = Archived(tmp_path, lambda _: True, None, None)
 
     def given(first: int, last: int) -> Any:
         replay = Replay("h:1", Stub(first, last), store_v1.SubscribeRequest(), archived)

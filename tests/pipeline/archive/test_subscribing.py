@@ -139,6 +139,14 @@ def others(items: list[Item]) -> list[Item]:
     return [each for each in items if not isinstance(each, ReplayedMessage)]
 
 
+def damage(world: World) -> Path:
+    """Damage the first file of ONE."""
+    (file, *_) = ArchiveDirectory(str(world.path)).newest().files_of(ONE)
+    path = world.path / file.path
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    return path
+
+
 async def test_there_is_no_seam(world: World) -> None:
     async with world.client.subscriber("orders") as without:
         found = await until_completed(without)
@@ -188,6 +196,27 @@ async def test_a_filter_holds_for_archived_messages_too(world: World) -> None:
             TWO: 319,
         }
         assert isinstance(found[-1], Completed)
+
+
+async def test_selected_fields_of_archived_messages(tmp_path: Path) -> None:
+    async with store(tmp_path, **KEPT) as world:
+        async with world.client.source("orders", session_id=1, options=QUICK) as orders:
+            for begin in range(0, 500, 50):
+                await orders.send_many(
+                    [b'{"id": %d, "note": "x"}' % number for number in range(begin, begin + 50)]
+                )
+                await orders.flush()
+        await archived(world.node, world.path)
+        await let_go(world.node, s1=300)
+        events: list[Event] = []
+        async with world.subscriber(
+            select="id", where="id >= 7 AND note = 'x'", on_event=events.append
+        ) as subscriber:
+            found = await until_completed(subscriber)
+    assert [type(each) for each in events] == [ArchiveEntered, Subscribed]
+    messages = [each for each in found if isinstance(each, ReplayedMessage)]
+    assert [each.sequence for each in messages] == list(range(7, 500))
+    assert [each.payload for each in messages] == [b'{"id":%d}' % n for n in range(7, 500)]
 
 
 async def test_a_position_that_only_the_archive_has(world: World) -> None:
@@ -340,12 +369,19 @@ async def test_a_source_that_no_store_knows(tmp_path: Path) -> None:
         topics = other.client.subscriber(topic_pattern="trades.*", archive=world.path)
         async with topics as subscriber:
             assert len(await until_completed(subscriber)) == 1
+        from_now = other.client.subscriber("orders", archive=world.path, begin=NOW)
+        async with from_now as subscriber:
+            assert len(await until_completed(subscriber)) == 1
+        # No store has what a damaged archive can not give, so it stays an error.
+        damage(world)
+        async with other.client.subscriber("orders", archive=world.path) as subscriber:
+            for _ in range(2):
+                with pytest.raises(ArchiveInvalid):
+                    await until_completed(subscriber)
 
 
 async def test_a_damaged_file_is_an_error_and_no_silent_gap(world: World) -> None:
-    (file, *_) = ArchiveDirectory(str(world.path)).newest().files_of(ONE)
-    path = world.path / file.path
-    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    path = damage(world)
     async with world.subscriber() as subscriber:
         for _ in range(2):
             with pytest.raises(ArchiveInvalid, match=path.name):
