@@ -34,6 +34,16 @@ class Place(NamedTuple):
         """
         return lineage.epoch_at(self.sequence) == self.epoch
 
+    def kept_upto(self, lineage: Lineage) -> int:
+        """Return the last number up to this place that belongs to the stream; -1: there is none."""
+        if self.belongs_to(lineage):
+            return self.sequence
+        if not lineage.reaches_back_to(self.epoch):
+            return NOTHING
+        later = (term.first for term in lineage.terms if term.epoch > self.epoch)
+        # Without a later term this lineage does not have the epoch yet.
+        return min(self.sequence, min(later, default=SEQUENCE_MAX) - 1)
+
 
 NO_PLACE = Place(0, NOTHING)
 """The place before the first message of a stream."""
@@ -117,6 +127,12 @@ class Position(Mapping[SourceName, Place]):
     def moved(self, source: SourceName, place: Place) -> Position:
         """Return the position with another place of this source."""
         return Position({**self._places, source: place})
+
+    def is_behind(self, other: Position) -> bool:
+        """Return whether it is behind another one: of some source, and before it of none."""
+        return any(place > other.get(source, NO_PLACE) for source, place in self.items()) and all(
+            place <= self.get(source, NO_PLACE) for source, place in other.items()
+        )
 
     def bookmarks(self) -> list[Bookmark]:
         """Return the bookmark of each source, in the order of topics and session IDs."""

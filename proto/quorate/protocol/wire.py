@@ -177,18 +177,19 @@ def pacing_from_wire(wire: v1.SourceInformation | None) -> ReceiverPacing | None
 
 def position_to_wire(position: Position) -> store_v1.Position:
     """Return the message of a position."""
-    return store_v1.Position(places=map(_place_to_wire, position.bookmarks()))
+    return store_v1.Position(places=map(bookmark_to_wire, position.bookmarks()))
+
+
+def bookmark_to_wire(bookmark: Bookmark) -> store_v1.Place:
+    """Return the message of a bookmark."""
+    return store_v1.Place(
+        source=source_to_wire(bookmark.source), epoch=bookmark.epoch, sequence=bookmark.sequence
+    )
 
 
 def bookmarks_to_wire(bookmarks: Iterable[Bookmark]) -> store_v1.Position:
     """Return the message of bookmarks, in their order."""
-    return store_v1.Position(places=map(_place_to_wire, bookmarks))
-
-
-def _place_to_wire(bookmark: Bookmark) -> store_v1.Place:
-    return store_v1.Place(
-        source=source_to_wire(bookmark.source), epoch=bookmark.epoch, sequence=bookmark.sequence
-    )
+    return store_v1.Position(places=map(bookmark_to_wire, bookmarks))
 
 
 def bookmark_from_wire(place: store_v1.Place) -> Bookmark:

@@ -1002,7 +1002,7 @@ class RestoreDone(_message.Message):
     def __init__(self, written: _Optional[int] = ..., held_already: _Optional[int] = ..., lacking: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., limbo: bool = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
-    __slots__ = ("protocol_version", "topic", "pattern", "position", "now", "since_ns", "bookmarks", "delivered", "where", "select")
+    __slots__ = ("protocol_version", "topic", "pattern", "position", "now", "since_ns", "bookmarks", "before_bookmarks", "delivered", "where", "select", "end_position", "end_now", "end_bookmark", "end_before_bookmark", "end_before_ns")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PATTERN_FIELD_NUMBER: _ClassVar[int]
@@ -1010,9 +1010,15 @@ class SubscribeRequest(_message.Message):
     NOW_FIELD_NUMBER: _ClassVar[int]
     SINCE_NS_FIELD_NUMBER: _ClassVar[int]
     BOOKMARKS_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_BOOKMARKS_FIELD_NUMBER: _ClassVar[int]
     DELIVERED_FIELD_NUMBER: _ClassVar[int]
     WHERE_FIELD_NUMBER: _ClassVar[int]
     SELECT_FIELD_NUMBER: _ClassVar[int]
+    END_POSITION_FIELD_NUMBER: _ClassVar[int]
+    END_NOW_FIELD_NUMBER: _ClassVar[int]
+    END_BOOKMARK_FIELD_NUMBER: _ClassVar[int]
+    END_BEFORE_BOOKMARK_FIELD_NUMBER: _ClassVar[int]
+    END_BEFORE_NS_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     topic: str
     pattern: str
@@ -1020,10 +1026,16 @@ class SubscribeRequest(_message.Message):
     now: bool
     since_ns: int
     bookmarks: Position
+    before_bookmarks: Position
     delivered: Delivered
     where: str
     select: str
-    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., pattern: _Optional[str] = ..., position: _Optional[_Union[Position, _Mapping]] = ..., now: bool = ..., since_ns: _Optional[int] = ..., bookmarks: _Optional[_Union[Position, _Mapping]] = ..., delivered: _Optional[_Union[Delivered, str]] = ..., where: _Optional[str] = ..., select: _Optional[str] = ...) -> None: ...
+    end_position: Position
+    end_now: bool
+    end_bookmark: Place
+    end_before_bookmark: Place
+    end_before_ns: int
+    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., pattern: _Optional[str] = ..., position: _Optional[_Union[Position, _Mapping]] = ..., now: bool = ..., since_ns: _Optional[int] = ..., bookmarks: _Optional[_Union[Position, _Mapping]] = ..., before_bookmarks: _Optional[_Union[Position, _Mapping]] = ..., delivered: _Optional[_Union[Delivered, str]] = ..., where: _Optional[str] = ..., select: _Optional[str] = ..., end_position: _Optional[_Union[Position, _Mapping]] = ..., end_now: bool = ..., end_bookmark: _Optional[_Union[Place, _Mapping]] = ..., end_before_bookmark: _Optional[_Union[Place, _Mapping]] = ..., end_before_ns: _Optional[int] = ...) -> None: ...
 
 class Place(_message.Message):
     __slots__ = ("source", "epoch", "sequence")
@@ -1042,14 +1054,16 @@ class Position(_message.Message):
     def __init__(self, places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ...) -> None: ...
 
 class SubscribeResponse(_message.Message):
-    __slots__ = ("begins", "given", "completed")
+    __slots__ = ("begins", "given", "completed", "ends")
     BEGINS_FIELD_NUMBER: _ClassVar[int]
     GIVEN_FIELD_NUMBER: _ClassVar[int]
     COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    ENDS_FIELD_NUMBER: _ClassVar[int]
     begins: Position
     given: _containers.RepeatedCompositeFieldContainer[Given]
     completed: bool
-    def __init__(self, begins: _Optional[_Union[Position, _Mapping]] = ..., given: _Optional[_Iterable[_Union[Given, _Mapping]]] = ..., completed: bool = ...) -> None: ...
+    ends: Position
+    def __init__(self, begins: _Optional[_Union[Position, _Mapping]] = ..., given: _Optional[_Iterable[_Union[Given, _Mapping]]] = ..., completed: bool = ..., ends: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
 
 class Given(_message.Message):
     __slots__ = ("fetched", "selected", "gone", "moved", "set_aside")

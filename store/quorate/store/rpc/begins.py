@@ -1,6 +1,7 @@
-"""Where a subscription begins: what a client names becomes a position, and a place in the journal.
+"""Where a subscription begins and ends: what a client names becomes a position.
 
-Everything behind the position is at that place in the journal, or behind it.
+For a beginning there is a place in the journal, too: everything behind the position is at that
+place, or behind it.
 """
 
 from __future__ import annotations
@@ -58,29 +59,49 @@ class Begins:
         )
         return Beginning(position, journal_at)
 
-    async def now(self, upto: Callable[[SourceState], int]) -> Beginning:
-        """Begin with what is sent from now on.
+    def now(self, upto: Callable[[SourceState], int]) -> Position:
+        """Return the position behind what a subscription could be given now.
 
-        upto: returns the last number of a source that a subscription could be given now.
+        upto: returns the last number of a source that it could be given.
         """
-        places = {state.name: place_at(state.lineage, upto(state)) for state in self._states()}
-        return await self.at_position(Position(places))
+        return Position(
+            {state.name: place_at(state.lineage, upto(state)) for state in self._states()}
+        )
 
-    async def since(self, time_ns: int) -> Beginning:
-        """Begin with the first message of each source of this time or later.
+    async def since(self, time_ns: int) -> Position:
+        """Return the position before the first message of each source of this time or later.
 
+        Missing messages in front of it may be of that time, too, and are behind the position.
         Raises StorageFailed, CorruptBatch.
         """
         places = {}
         for state in self._states():
             first = await locate(self._engine, self._executor, state.name, time_ns)
             places[state.name] = place_at(state.lineage, first - 1)
-        return await self.at_position(Position(places))
+        return Position(places)
 
-    async def behind(self, bookmarks: Iterable[Bookmark]) -> Beginning:
-        """Begin right behind the earliest of these messages, in this journal's order.
+    async def before(self, time_ns: int, upto: Callable[[SourceState], int]) -> Position:
+        """Return the position behind what is earlier than a time, as far as it could be given.
 
-        Raises UnknownBookmark if this store does not have one of them; StorageFailed.
+        Missing messages in front of the time may be earlier, and are before the position.
+        upto: returns the last number of a source that a subscription could be given now.
+        Raises StorageFailed, CorruptBatch.
+        """
+        places, loop = {}, asyncio.get_running_loop()
+        for state in self._states():
+            given_upto, lineage = upto(state), state.lineage
+            first = await locate(self._engine, self._executor, state.name, time_ns)
+            last = await loop.run_in_executor(
+                self._executor, _before_next, self._engine.reads, state.reg_id, first, given_upto
+            )
+            places[state.name] = place_at(lineage, last)
+        return Position(places)
+
+    async def at_earliest(self, bookmarks: Iterable[Bookmark], *, behind: bool) -> Position:
+        """Return the position right behind, or before, the earliest of these messages.
+
+        The journal's order decides. Raises UnknownBookmark if this store does not have one of them;
+        StorageFailed.
         """
         engine, loop = self._engine, asyncio.get_running_loop()
         found: dict[Bookmark, int] = {}
@@ -94,14 +115,18 @@ class Begins:
             if at is None:
                 raise UnknownBookmark(str(bookmark), engine.core.store)
             found[bookmark] = at
-        earliest = min(found, key=lambda each: (found[each], each.sequence))
-        states = [state for state in self._states() if state.name != earliest.source]
+        bookmark = min(found, key=lambda each: (found[each], each.sequence))
+        own = bookmark.place
+        if not behind:
+            lineage = engine.core.sources[bookmark.source].lineage
+            own = place_at(lineage, bookmark.sequence - 1)
+        states = [state for state in self._states() if state.name != bookmark.source]
         wanted = {state.name: (state.reg_id, state.held.ranges.high) for state in states}
         cut = await loop.run_in_executor(
-            self._executor, _cut_at, engine.reads, wanted, found[earliest]
+            self._executor, _cut_at, engine.reads, wanted, found[bookmark]
         )
         places = {state.name: place_at(state.lineage, cut[state.name]) for state in states}
-        return Beginning(Position({**places, earliest.source: earliest.place}), found[earliest])
+        return Position({**places, bookmark.source: own})
 
 
 # In a thread.
@@ -116,6 +141,12 @@ def _first_at(reads: Reads, wanted: Iterable[tuple[int, int]], end: int) -> int:
         next(entries(reads, reg_id, first, SEQUENCE_MAX, 1), None) for reg_id, first in wanted
     )
     return min((entry.position for entry in firsts if entry is not None), default=end)
+
+
+def _before_next(reads: Reads, reg_id: int, first: int, upto: int) -> int:
+    """Return the last number up to this one that is before the next batch from `first` on."""
+    entry = next(entries(reads, reg_id, first, upto, 1), None)
+    return min(upto, entry.first - 1) if entry is not None else upto
 
 
 def _journal_place(reads: Reads, reg_id: int, sequence: int) -> int | None:

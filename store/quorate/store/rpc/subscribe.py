@@ -8,17 +8,23 @@ slow subscriber slows itself alone.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Executor
+from functools import partial
 from typing import TypeVar
 
+from quorate.protocol.bookmarks import Position
 from quorate.protocol.fragments import LargeBatch, fragments_of
 from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import FRAGMENT_BYTES
+from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range
-from quorate.protocol.wire import source_to_wire
+from quorate.protocol.wire import position_to_wire, source_to_wire
 from quorate.store.engine import Engine
+from quorate.store.rpc.begins import Begins
 from quorate.store.rpc.selecting import Piece, Wanted, large_left, moved_behind
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.walk import Stream, Walk
@@ -28,13 +34,14 @@ from quorate.store.storage.journal import rows_from
 from quorate.store.storage.large_batches import LargeRow, read_fragment
 from quorate.store.storage.reader import read_rows
 from quorate.store.turns import Turn
-from quorate.store.watchers import Selection
+from quorate.store.watchers import Selection, Watcher
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
 _CHUNK_BYTES = 1024 * 1024
 _CHUNK_ROWS_MAX = 256
 _RESPONSE_BYTES = 256 * 1024
+_LOOKS_AT_CLOCK_SECONDS = 60.0
 
 T = TypeVar("T")
 
@@ -49,11 +56,13 @@ class Subscription:
         walk: Walk,
         delivered: store_v1.Delivered,
         wanted: Wanted,
+        begins: Begins,
         check_running: Callable[[], None],
     ) -> None:
         """Begin with this walk.
 
         - wanted: what it wants of each batch.
+        - begins: makes the position of its end if that is a time still to come.
         - check_running: raises the error with which the store refuses calls, if there is one.
         """
         self._check_running = check_running
@@ -62,6 +71,7 @@ class Subscription:
         self._walk = walk
         self._delivered = delivered
         self._wanted = wanted
+        self._begins = begins
         self._is_at_end = False
 
     async def meet_all(self) -> None:
@@ -76,7 +86,10 @@ class Subscription:
             self._walk.meets(state.name, self._stream(state))
 
     async def responses(self, selection: Selection) -> AsyncIterator[store_v1.SubscribeResponse]:
-        """Yield what the subscription is given, without end. Raises StorageFailed."""
+        """Yield what the subscription is given, up to its end if it has one.
+
+        Raises StorageFailed, CorruptBatch.
+        """
         walk = self._walk
         history_ends = self._engine.core.streams.position
         completed = False
@@ -87,6 +100,8 @@ class Subscription:
                     walk.owed.add(source)
                     if (state := self._engine.core.sources.get(source)) is not None:
                         self._meet(state)
+                if (ends := await self._ends_by_now()) is not None:
+                    yield store_v1.SubscribeResponse(ends=position_to_wire(ends))
                 async for response in self._pack(await self._passed()):
                     yield response
                 is_complete = self._is_at_end or walk.journal_at >= history_ends
@@ -96,11 +111,47 @@ class Subscription:
                 while walk.owed:
                     async for response in self._pack(await self._owed(walk.owed.pop())):
                         yield response
+                if walk.is_over(self._lineage):
+                    yield store_v1.SubscribeResponse(completed=True)
+                    return
                 if not completed and is_complete:
                     completed = True
-                    yield store_v1.SubscribeResponse(completed=True)
+                    if walk.ending is None:
+                        yield store_v1.SubscribeResponse(completed=True)
                 if self._is_at_end:
-                    await news.changed()
+                    await self._changed(news)
+
+    async def _changed(self, news: Watcher) -> None:
+        """Return when there is news, or when the time of the end may have come."""
+        ending = self._walk.ending
+        if ending is None or ending.position is not None or ending.before_ns is None:
+            await news.changed()
+            return
+        # Clocks jump, so it looks again at times.
+        seconds = (ending.before_ns - time.time_ns()) / 1e9
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, min(seconds, _LOOKS_AT_CLOCK_SECONDS))):
+                await news.changed()
+
+    async def _ends_by_now(self) -> Position | None:
+        """Return the position of the end if the clock has passed its time; None: not now."""
+        ending = self._walk.ending
+        if ending is None or ending.position is not None or ending.before_ns is None:
+            return None
+        if time.time_ns() < ending.before_ns:
+            return None
+        upto = partial(given_upto, delivered=self._delivered)
+        position = await self._begins.before(ending.before_ns, upto)
+        ending.fix(position)
+        return position
+
+    def _lineage(self, source: SourceName) -> Lineage:
+        """Return the lineage of a source here. That of one that was deleted is of no stream yet."""
+        core = self._engine.core
+        if (state := core.sources.get(source)) is not None:
+            return state.lineage
+        ended = core.identities.ended_epoch(source)
+        return Lineage((Term(ended + 1, 0),)) if ended else NO_LINEAGE
 
     # -- what to give -----------------------------------------------------------------------
 
@@ -126,7 +177,9 @@ class Subscription:
             part = walk.passes(
                 header.source, stream, HeldRange(header.first, header.last, header.epoch)
             )
-            if part is not None:
+            if part is not None and not walk.is_too_late(
+                header.source, stream, part, header.timestamp_ns
+            ):
                 walk.given(header.source, stream, part)
                 found.append(Piece(header, row.frame, part, row.large))
         return found
@@ -159,6 +212,8 @@ class Subscription:
                 engine.found_unreadable(state, each.part, each.problem)
                 return found
             header = each.large.header if each.large is not None else read_header(each.frame)
+            if walk.is_too_late(source, stream, each.part, header.timestamp_ns):
+                return found
             walk.given(source, stream, each.part)
             found.append(Piece(header, each.frame, each.part, each.large))
         walk.owed.add(source)  # there may be more

@@ -10,12 +10,19 @@ from quorate.protocol.bookmarks import Position
 from quorate.protocol.errors import InLimbo, InvalidArgument
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.projection import Projection
-from quorate.protocol.wire import bookmarks_from_wire, position_from_wire, position_to_wire
+from quorate.protocol.wire import (
+    bookmark_from_wire,
+    bookmarks_from_wire,
+    position_from_wire,
+    position_to_wire,
+)
 from quorate.store import watchers
 from quorate.store.engine import Engine
-from quorate.store.rpc.begins import Beginning, Begins
+from quorate.store.rpc.begins import Begins
 from quorate.store.rpc.selecting import Wanted
 from quorate.store.rpc.subscribe import Subscription, given_upto
+from quorate.store.rules.ending import Ending
+from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.subscriptions import Running, Subscriptions
 from quorate.store.rules.walk import Walk
 from quorate.v1 import store_pb2 as store_v1
@@ -75,36 +82,71 @@ class Subscribing:
                 yield response
 
     async def _responses(self, running: Running) -> AsyncIterator[store_v1.SubscribeResponse]:
-        beginning = await self._beginning()
-        walk = Walk(beginning.position, beginning.journal_at, self._selection.selects)
+        begins = Begins(self._engine, self._executor, self._selection.selects)
+        beginning = await begins.at_position(await self._begin(begins))
+        ending = await self._ending(begins)
+        walk = Walk(beginning.position, beginning.journal_at, self._selection.selects, ending)
         subscription = Subscription(
             self._engine,
             self._executor,
             walk,
             self._request.delivered,
             self._wanted,
+            begins,
             self._check_running,
         )
         running.walk = walk
         await subscription.meet_all()
-        yield store_v1.SubscribeResponse(begins=position_to_wire(beginning.position))
+        response = store_v1.SubscribeResponse(begins=position_to_wire(beginning.position))
+        if ending is not None and ending.position is not None:
+            response.ends.CopyFrom(position_to_wire(ending.position))
+        yield response
         async for response in subscription.responses(self._selection):
             yield response
 
-    async def _beginning(self) -> Beginning:
+    def _upto(self, state: SourceState) -> int:
+        return given_upto(state, self._request.delivered)
+
+    async def _begin(self, begins: Begins) -> Position:
         request = self._request
-        begins = Begins(self._engine, self._executor, self._selection.selects)
         match request.WhichOneof("begin"):
             case "position":
-                return await begins.at_position(position_from_wire(request.position))
+                return position_from_wire(request.position)
             case "now":
-                return await begins.now(lambda state: given_upto(state, request.delivered))
+                return begins.now(self._upto)
             case "since_ns":
                 return await begins.since(request.since_ns)
             case "bookmarks":
-                return await begins.behind(bookmarks_from_wire(request.bookmarks))
+                bookmarks = bookmarks_from_wire(request.bookmarks)
+                return await begins.at_earliest(bookmarks, behind=True)
+            case "before_bookmarks":
+                bookmarks = bookmarks_from_wire(request.before_bookmarks)
+                return await begins.at_earliest(bookmarks, behind=False)
             case _:
-                return await begins.at_position(Position())
+                return Position()
+
+    async def _ending(self, begins: Begins) -> Ending | None:
+        """Return where the subscription ends; None: it does not."""
+        request = self._request
+        before_ns = request.end_before_ns if request.HasField("end_before_ns") else None
+        match request.WhichOneof("end"):
+            case "end_position":
+                position = position_from_wire(request.end_position)
+            case "end_now":
+                position = begins.now(self._upto)
+            case "end_bookmark":
+                bookmarks = [bookmark_from_wire(request.end_bookmark)]
+                position = await begins.at_earliest(bookmarks, behind=True)
+            case "end_before_bookmark":
+                bookmarks = [bookmark_from_wire(request.end_before_bookmark)]
+                position = await begins.at_earliest(bookmarks, behind=False)
+            case _ if before_ns is None:
+                return None
+            case _ if time.time_ns() < before_ns:
+                return Ending(None, before_ns)
+            case _:
+                position = await begins.before(before_ns, self._upto)
+        return Ending(position, before_ns)
 
 
 _DELIVERED = {

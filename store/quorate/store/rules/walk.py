@@ -16,6 +16,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.store.rules.ending import Ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,21 @@ class Missing:
 class Walk:
     """The places of one subscription."""
 
-    def __init__(self, position: Position, journal_at: int, selects: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        position: Position,
+        journal_at: int,
+        selects: Callable[[str], bool],
+        ending: Ending | None = None,
+    ) -> None:
         """Begin behind this position.
 
         - journal_at: a place in the journal. Everything behind the position is at or behind it.
         - selects: whether the subscription wants a topic.
+        - ending: the end; None: the subscription does not end.
         """
+        self.ending = ending
+        """The end; None: the subscription does not end."""
         self._places: dict[SourceName, Place] = dict(position)
         self.journal_at = journal_at
         """The walk has passed every batch before this place in the journal."""
@@ -79,7 +89,7 @@ class Walk:
         """
         place = self._places.get(source, NO_PLACE)
         lineage = stream.lineage
-        kept_upto = _kept_upto(place, lineage)
+        kept_upto = place.kept_upto(lineage)
         if place == NO_PLACE or kept_upto == place.sequence:
             return None
         if not lineage.reaches_back_to(place.epoch):
@@ -89,8 +99,13 @@ class Walk:
         return Range(kept_upto + 1, place.sequence)
 
     def read_upto(self, source: SourceName, lineage: Lineage) -> int:
-        """Return the number up to which the subscription has read this stream; -1: nothing."""
-        upto = _kept_upto(self._places.get(source, NO_PLACE), lineage)
+        """Return the number up to which the subscription has read this stream; -1: nothing.
+
+        Once it has reached the end of the source it will read no more: all counts as read.
+        """
+        place = self._places.get(source, NO_PLACE)
+        has_ended = self.ending is not None and self.ending.is_reached(source, lineage, place)
+        upto = SEQUENCE_MAX if has_ended else place.kept_upto(lineage)
         return min(upto, self.reading.get(source, upto + 1) - 1)
 
     def meets(self, source: SourceName, stream: Stream) -> None:
@@ -106,15 +121,16 @@ class Walk:
         """Return the next numbers if nobody has them; the walk goes on behind them."""
         self.meets(source, stream)
         first = self._next(source)
-        if self._is_ahead(source, stream):
+        end = self._end(source, stream)
+        if first > end or self._is_ahead(source, stream):
             return None
         if stream.held.contiguous_upto(first) >= first:
             return None
         if (upto := stream.losses.contiguous_upto(first)) >= first:
-            return self._passed(source, stream, Range(first, upto), lost=True)
+            return self._passed(source, stream, Range(first, min(upto, end)), lost=True)
         if first < stream.retained_from:
             upto = stream.held.missing_upto(first, stream.retained_from - 1)
-            return self._passed(source, stream, Range(first, upto), lost=False)
+            return self._passed(source, stream, Range(first, min(upto, end)), lost=False)
         return None
 
     def _passed(self, source: SourceName, stream: Stream, part: Range, *, lost: bool) -> Missing:
@@ -127,7 +143,7 @@ class Walk:
         first = self._next(source)
         if valid is None or valid.last < first or self._is_ahead(source, stream):
             return None
-        last = min(valid.last, stream.upto)
+        last = min(valid.last, stream.upto, self._end(source, stream))
         if valid.first > first or last < valid.last:
             self.owed.add(source)
             self._passed_upto[source] = max(self._passed_upto.get(source, NOTHING), valid.last)
@@ -137,10 +153,26 @@ class Walk:
 
     def owes(self, source: SourceName, stream: Stream) -> Range | None:
         """Return the numbers that may be given of an owed source, as far as batches were passed."""
-        first = self._next(source)
-        if first > stream.upto or self._is_ahead(source, stream):
+        first, last = self._next(source), min(stream.upto, self._end(source, stream))
+        if first > last or self._is_ahead(source, stream):
             return None
-        return Range(first, stream.upto)
+        return Range(first, last)
+
+    def is_too_late(self, source: SourceName, stream: Stream, part: Range, time_ns: int) -> bool:
+        """Return whether the end comes before these numbers, which are the next, by their time."""
+        if self.ending is None:
+            return False
+        return self.ending.is_too_late(source, place_at(stream.lineage, part.first), time_ns)
+
+    def is_over(self, lineage_of: Callable[[SourceName], Lineage]) -> bool:
+        """Return whether all up to the end was given. lineage_of: of a source at this store."""
+        ending = self.ending
+        return ending is not None and ending.is_over(
+            lambda source: (
+                not self.wants(source)
+                or ending.is_reached(source, lineage_of(source), self._places.get(source, NO_PLACE))
+            )
+        )
 
     def given(self, source: SourceName, stream: Stream, part: Range) -> None:
         """Note that these numbers were given. Batches that the walk passed may be next."""
@@ -157,16 +189,10 @@ class Walk:
         """
         return self._places.get(source, NO_PLACE).epoch > stream.lineage.epoch
 
+    def _end(self, source: SourceName, stream: Stream) -> int:
+        if self.ending is None:
+            return SEQUENCE_MAX
+        return self.ending.upto(source, stream.lineage)
+
     def _next(self, source: SourceName) -> int:
         return self._places.get(source, NO_PLACE).sequence + 1
-
-
-def _kept_upto(place: Place, lineage: Lineage) -> int:
-    """Return the last number up to this place that belongs to the stream; -1: there is none."""
-    if place.belongs_to(lineage):
-        return place.sequence
-    if not lineage.reaches_back_to(place.epoch):
-        return NOTHING
-    later = (term.first for term in lineage.terms if term.epoch > place.epoch)
-    # Without a later term this store has not heard of the epoch yet.
-    return min(place.sequence, min(later, default=SEQUENCE_MAX) - 1)

@@ -1,0 +1,82 @@
+"""The end of a subscription: the last number of each source that it is given. Pure.
+
+A subscription ends at a position, before a time, or at both, whichever comes first. The position is
+made once, so the end is the same at each store. Nothing is read here, and no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quorate.protocol.bookmarks import NO_PLACE, Place, Position
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.lineage import Lineage
+
+
+class Ending:
+    """The end of one subscription."""
+
+    def __init__(self, position: Position | None, before_ns: int | None = None) -> None:
+        """End at a position, and before a time.
+
+        - position: None: it is made later, by `fix`.
+        - before_ns: in nanoseconds since 1970 UTC; None: messages of any time are given.
+        """
+        self.position: Position | None = None
+        """The position; None: it is still to be made."""
+        self.before_ns = before_ns
+        self._late: dict[SourceName, Place] = {}
+        """The first message of each source that is not earlier than the time."""
+        self._open: set[SourceName] = set()
+        """The sources of which the end may not have been reached."""
+        if position is not None:
+            self.fix(position)
+
+    def fix(self, position: Position) -> None:
+        """End at this position."""
+        self.position = position
+        self._open = set(position)
+
+    def upto(self, source: SourceName, lineage: Lineage) -> int:
+        """Return the last number of a stream that is not behind the end; -1: there is none."""
+        upto = SEQUENCE_MAX
+        if self.position is not None:
+            upto = self.position.get(source, NO_PLACE).kept_upto(lineage)
+        late = self._late.get(source)
+        if late is not None and late.belongs_to(lineage):
+            upto = min(upto, late.sequence - 1)
+        return upto
+
+    def is_too_late(self, source: SourceName, place: Place, time_ns: int) -> bool:
+        """Return whether the next message of a source is not earlier than the time.
+
+        Then it is behind the end, and so is every later message of its stream.
+        """
+        if self.before_ns is None or time_ns < self.before_ns:
+            return False
+        self._late[source] = place
+        return True
+
+    def is_reached(self, source: SourceName, lineage: Lineage, place: Place) -> bool:
+        """Return whether nothing of a source is left between its place and the end.
+
+        lineage: that of the store. It may lack the end's epoch. Then the store cannot tell.
+        """
+        if self.position is None:
+            return False
+        end = self.position.get(source, NO_PLACE)
+        if place >= end:
+            return True
+        return end.epoch <= lineage.epoch and place.kept_upto(lineage) >= self.upto(source, lineage)
+
+    def is_over(self, is_reached: Callable[[SourceName], bool]) -> bool:
+        """Return whether the end of every source that the position names has been reached."""
+        if self.position is None:
+            return False
+        while self._open:
+            source = next(iter(self._open))
+            if not is_reached(source):
+                return False
+            self._open.discard(source)
+        return True
