@@ -71,7 +71,7 @@ def test_the_texts_of_begin_are_read() -> None:
     texts = re.findall(r'`"([^"]+)"`', section)
     assert len(texts) == 5
     for text in texts:
-        read_begin(text)
+        read_begin(text, 0)
 
 
 def test_what_is_delivered() -> None:

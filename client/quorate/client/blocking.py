@@ -33,7 +33,7 @@ from quorate.source.io.live_server import LiveServers
 from quorate.source.options import SourceOptions
 from quorate.source.publish_store import PublishStore
 from quorate.source.source import CLOSE_SECONDS, OPEN_SECONDS
-from quorate.subscriber.begin import EPOCH, GivenBegin
+from quorate.subscriber.begin import EPOCH, GivenBegin, GivenEnd
 from quorate.subscriber.blocking import Subscriber
 from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import Event as SubscriberEvent
@@ -189,6 +189,7 @@ class Client:
         *,
         topic_pattern: str | None = None,
         begin: GivenBegin = EPOCH,
+        end: GivenEnd | None = None,
         unknown_bookmark: str | OnUnknownBookmark = OnUnknownBookmark.FAIL,
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
@@ -215,6 +216,7 @@ class Client:
                 stores=settings.layout.stores,
                 topic_pattern=topic_pattern,
                 begin=begin,
+                end=end,
                 unknown_bookmark=unknown_bookmark,
                 delivered=delivered,
                 where=where,

@@ -32,7 +32,7 @@ from quorate.source.io.live_server import LiveServers
 from quorate.source.options import SourceOptions
 from quorate.source.publish_store import PublishStore
 from quorate.source.source import CLOSE_SECONDS, OPEN_SECONDS, Source
-from quorate.subscriber.begin import EPOCH, GivenBegin
+from quorate.subscriber.begin import EPOCH, GivenBegin, GivenEnd
 from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import Event as SubscriberEvent
 from quorate.subscriber.options import Delivered, OnUnknownBookmark
@@ -238,6 +238,7 @@ class Client:
         *,
         topic_pattern: str | None = None,
         begin: GivenBegin = EPOCH,
+        end: GivenEnd | None = None,
         unknown_bookmark: str | OnUnknownBookmark = OnUnknownBookmark.FAIL,
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
@@ -260,6 +261,11 @@ class Client:
           topic.
         - begin: EPOCH, NOW, MOST_RECENT, a bookmark, a list of bookmarks of which the earliest
           counts, a position, or a time. A text such as "-15m" does as well.
+        - end: where it ends: NOW, a bookmark, a position, or a time, also one to come. The last
+          item is then Completed. None: it goes on with what comes.
+        - Of begin and end: "at" before a bookmark or a time means that its message is given, and
+          "after" or "before" that it is not. By default a bookmark to begin at is not given, and
+          one to end at is. A time to begin at is given, and one to end at is not.
         - unknown_bookmark: for a bookmark that the stores do not have. With "fail", UnknownBookmark
           is raised. With "epoch" or "now" the subscription begins there instead. The event
           BeganElsewhere says so.
@@ -291,6 +297,7 @@ class Client:
                 stores=settings.layout.stores,
                 topic_pattern=topic_pattern,
                 begin=begin,
+                end=end,
                 unknown_bookmark=unknown_bookmark,
                 delivered=delivered,
                 where=where,

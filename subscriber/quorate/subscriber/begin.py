@@ -1,4 +1,4 @@
-"""Where a subscription begins, as an application names it. No I/O."""
+"""Where a subscription begins and ends, as an application names it. No I/O, and no clock."""
 
 from __future__ import annotations
 
@@ -9,12 +9,20 @@ from datetime import datetime
 
 from quorate.protocol.bookmarks import Bookmark, Position
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.times import nanoseconds_of
+from quorate.protocol.times import TIME_NS_MAX, moment_of, nanoseconds_of
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_HELP = (
-    'give "epoch", "now" or "most_recent", a bookmark such as orders/0x1@7:3836, several of '
-    'them, or a position. Or give a time such as 2026-01-31T12:00Z, or an age such as "-15m"'
+_POINTS = (
+    "a bookmark such as orders/0x1@7:3836, a position, a time such as "
+    '2026-01-31T12:00Z, or one from now such as "-15m" or "+5m"'
+)
+_BEGINS = (
+    f'give "epoch", "now", "most_recent", several bookmarks, {_POINTS}. Before a bookmark or a '
+    'time, "at" means that the range has it, and "after" that it has not'
+)
+_ENDS = (
+    f'give "now", {_POINTS}. Before a bookmark or a time, "at" means that the range has it, and '
+    '"before" that it has not'
 )
 
 
@@ -28,25 +36,41 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The first message that is sent from now on."""
+    """Between what is there now, and what is sent from now on."""
 
     def __str__(self) -> str:
         return "now"
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
-    """The first message of each source of this time or later."""
+class Time:
+    """Before the first message of each source of this time or later."""
 
     time_ns: int
     """Nanoseconds since 1970 UTC."""
 
+    def __str__(self) -> str:
+        return moment_of(self.time_ns).isoformat()
+
 
 @dataclass(frozen=True, slots=True)
-class Ago:
-    """The first message of each source that is not older."""
+class Behind:
+    """Right behind the earliest of these messages. To end at, there is one."""
 
-    seconds: float
+    bookmarks: tuple[Bookmark, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.bookmarks))
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Right before the earliest of these messages. To end at, there is one."""
+
+    bookmarks: tuple[Bookmark, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.bookmarks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,46 +84,130 @@ class MostRecent:
 EPOCH = Epoch()
 """The first message of each source that is still there."""
 NOW = Now()
-"""The first message that is sent from now on."""
+"""To begin: the first message that is sent from now on. To end: the last one that is there."""
 
 MOST_RECENT = MostRecent()
 """Where the application has come to, by its bookmark store."""
 
-Begin = Epoch | Now | MostRecent | Since | Ago | Position | tuple[Bookmark, ...]
+End = Now | Time | Position | Behind | Ahead
+"""Where a subscription ends, as a value."""
+Begin = Epoch | MostRecent | End
 """Where a subscription begins, as a value."""
 
-_NAMED: dict[str, Begin] = {"epoch": EPOCH, "now": NOW, "most_recent": MOST_RECENT}
+_NAMED: dict[str, Epoch | Now | MostRecent] = {
+    "epoch": EPOCH,
+    "now": NOW,
+    "most_recent": MOST_RECENT,
+}
 
-GivenBegin = Begin | Bookmark | Sequence[Bookmark] | datetime | str
+GivenEnd = Now | Position | Bookmark | datetime | str
+"""Where a subscription ends, as an application may name it."""
+GivenBegin = Epoch | MostRecent | Sequence[Bookmark] | GivenEnd
 """Where a subscription begins, as an application may name it."""
 
+_Point = Epoch | Now | MostRecent | Position | tuple[Bookmark, ...] | Time
 
-def read_begin(given: GivenBegin) -> Begin:
-    """Return the value of what an application named. Raises InvalidArgument."""
+
+def read_begin(given: GivenBegin, now_ns: int) -> Begin:
+    """Return the value of what an application named. Raises InvalidArgument.
+
+    now_ns: the time by the clock, in nanoseconds since 1970 UTC.
+    """
+    word, point = _read("begin", given, now_ns, _BEGINS)
+    match word, point:
+        case "" | "after", tuple():
+            return Behind(point)
+        case "at", tuple():
+            return Ahead(point)
+        case "" | "at", Time():
+            return point
+        case "after", Time(time_ns):
+            return _behind(time_ns)
+        case "", Epoch() | Now() | MostRecent() | Position():
+            return point
+    raise InvalidArgument("begin", f"{str(given)!r} is none; {_BEGINS}")
+
+
+def read_end(given: GivenEnd, now_ns: int) -> End:
+    """Return the value of what an application named. Raises InvalidArgument.
+
+    now_ns: the time by the clock, in nanoseconds since 1970 UTC.
+    """
+    word, point = _read("end", given, now_ns, _ENDS)
+    match word, point:
+        case "" | "at", (Bookmark(),):
+            return Behind(point)
+        case "before", (Bookmark(),):
+            return Ahead(point)
+        case "" | "before", Time():
+            return point
+        case "at", Time(time_ns):
+            return _behind(time_ns)
+        case "", Now() | Position():
+            return point
+    raise InvalidArgument("end", f"{str(given)!r} is none; {_ENDS}")
+
+
+def check_order(begin: Begin, end: End, now_ns: int) -> None:
+    """Raise InvalidArgument if it is certain already that the end is before the beginning."""
+    match begin, end:
+        case Time(since_ns), Time(before_ns):
+            is_wrong = before_ns < since_ns
+        case Now(), Time(before_ns):
+            is_wrong = before_ns < now_ns
+        case Position(), Position():
+            is_wrong = begin.is_behind(end)
+        case _:
+            return
+    if is_wrong:
+        raise ends_first(begin, end)
+
+
+def ends_first(begin: Begin, end: End) -> InvalidArgument:
+    """Return the error for an end that is before the beginning."""
+    return InvalidArgument("end", f"{end} is before the beginning, {begin}: exchange the two")
+
+
+def _behind(time_ns: int) -> Time:
+    return Time(min(time_ns + 1, TIME_NS_MAX))
+
+
+def _read(name: str, given: object, now_ns: int, wanted: str) -> tuple[str, _Point]:
+    """Return the word before a point, and the point."""
     match given:
-        case Epoch() | Now() | MostRecent() | Since() | Ago() | Position():
-            return given
+        case Epoch() | Now() | MostRecent() | Position():
+            return "", given
         case Bookmark():
-            return (given,)
+            return "", (given,)
         case datetime():
-            return Since(nanoseconds_of(given))
+            return "", Time(nanoseconds_of(given))
         case str():
-            return _parsed(given.strip())
-        case [*bookmarks] if bookmarks and all(isinstance(each, Bookmark) for each in bookmarks):
-            return tuple(bookmarks)
-    raise InvalidArgument("begin", f"{given!r} is none; {_HELP}")
+            word, text = _split(given.strip())
+            return word, _parsed(name, text, now_ns, wanted)
+        case [*several]:
+            bookmarks = tuple(each for each in several if isinstance(each, Bookmark))
+            if bookmarks and len(bookmarks) == len(several):
+                return "", bookmarks
+    raise InvalidArgument(name, f"{given!r} is none; {wanted}")
 
 
-def _parsed(text: str) -> Begin:
+def _split(text: str) -> tuple[str, str]:
+    parts = re.fullmatch(r"(at|after|before)\s+(.+)", text, re.IGNORECASE | re.DOTALL)
+    return (parts[1].lower(), parts[2]) if parts else ("", text)
+
+
+def _parsed(name: str, text: str, now_ns: int, wanted: str) -> _Point:
     if text.lower() in _NAMED:
         return _NAMED[text.lower()]
-    if age := re.fullmatch(r"-(\d+(?:\.\d+)?)([smhd])", text):
-        return Ago(float(age[1]) * _UNITS[age[2]])
+    if span := re.fullmatch(r"([+-])(\d+(?:\.\d+)?)([smhd])", text):
+        nanoseconds = int(float(span[2]) * _UNITS[span[3]] * 1e9)
+        time_ns = now_ns + nanoseconds if span[1] == "+" else now_ns - nanoseconds
+        return Time(max(-TIME_NS_MAX, min(time_ns, TIME_NS_MAX)))
     if text.startswith("["):
         return Position.parse(text)
     if "@" in text:
         return tuple(map(Bookmark.parse, re.split(r",\s*", text)))
     try:
-        return Since(nanoseconds_of(datetime.fromisoformat(text)))
+        return Time(nanoseconds_of(datetime.fromisoformat(text)))
     except ValueError:
-        raise InvalidArgument("begin", f"{text!r} is none; {_HELP}") from None
+        raise InvalidArgument(name, f"{text!r} is none; {wanted}") from None

@@ -6,14 +6,14 @@ The call runs on the process's background loop; whole batches cross to the calli
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from quorate.protocol.bookmarks import Position
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.identity import StoreAddress
-from quorate.subscriber.begin import EPOCH, GivenBegin
+from quorate.subscriber.begin import EPOCH, GivenBegin, GivenEnd
 from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import Event
 from quorate.subscriber.io.replay import Given
@@ -32,6 +32,8 @@ from quorate.subscriber.subscriber import Subscriber as AsyncSubscriber
 from quorate.transport.blocking import run_blocking
 from quorate.transport.connections import Connections
 
+T = TypeVar("T")
+
 
 class Subscriber:
     """A subscription: quorate.subscriber.Subscriber for one thread."""
@@ -44,6 +46,7 @@ class Subscriber:
         stores: Sequence[StoreAddress],
         topic_pattern: str | None = None,
         begin: GivenBegin = EPOCH,
+        end: GivenEnd | None = None,
         unknown_bookmark: str | OnUnknownBookmark = OnUnknownBookmark.FAIL,
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
@@ -72,6 +75,7 @@ class Subscriber:
                     stores=stores,
                     topic_pattern=topic_pattern,
                     begin=begin,
+                    end=end,
                     unknown_bookmark=unknown_bookmark,
                     delivered=delivered,
                     where=where,
@@ -106,9 +110,10 @@ class Subscriber:
         return self._subscriber.consumed_position
 
     def __iter__(self) -> Iterator[Item]:
-        """Yield messages, and what else there is, until the subscription is closed."""
-        while self._subscriber._is_paced:
-            yield run_blocking(item_of(self._subscriber))
+        """Yield messages, and what else there is, until the subscription ends or is closed."""
+        if self._subscriber._is_paced:
+            yield from self._until_end(item_of)
+            return
         for given in self.batches():
             if isinstance(given, ReplayedBatch):
                 for message in self._subscriber._handing_over(given):
@@ -120,8 +125,15 @@ class Subscriber:
 
     def batches(self) -> Iterator[Given]:
         """Yield whole batches instead of messages, and what else there is. They are faster."""
+        yield from self._until_end(given_of)
+
+    def _until_end(self, take: Callable[[AsyncSubscriber], Coroutine[Any, Any, T]]) -> Iterator[T]:
         while True:
-            yield run_blocking(given_of(self._subscriber))
+            try:
+                taken = run_blocking(take(self._subscriber))
+            except StopAsyncIteration:
+                return
+            yield taken
 
     def pause(self) -> None:
         """Hand over nothing more until `resume`. The place is kept, and the store waits."""

@@ -33,18 +33,24 @@ from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.identity import StoreAddress, check_topic
 from quorate.protocol.limits import PROTOCOL_VERSION
-from quorate.protocol.wire import bookmarks_to_wire, position_to_wire
+from quorate.subscriber.asking import request_behind, request_of
 from quorate.subscriber.begin import (
     EPOCH,
     NOW,
-    Ago,
+    Ahead,
     Begin,
+    Behind,
+    End,
     Epoch,
     GivenBegin,
+    GivenEnd,
     MostRecent,
     Now,
-    Since,
+    Time,
+    check_order,
+    ends_first,
     read_begin,
+    read_end,
 )
 from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import ArchiveEntered, BeganElsewhere, Event, StoreLeft, Subscribed
@@ -98,6 +104,7 @@ class Subscriber:
         stores: Sequence[StoreAddress],
         request: store_v1.SubscribeRequest,
         begin: Begin,
+        end: End | None,
         delays: Delays,
         on_event: Callable[[Event], None] | None,
         connections: Connections | None,
@@ -113,6 +120,9 @@ class Subscriber:
         self._stores = tuple(stores)
         self._request = request
         self._begin = begin
+        self._end = end
+        self._is_over = False
+        """Whether the end was handed over."""
         self._delays = delays
         self._on_event = on_event
         self._on_closed = on_closed
@@ -159,6 +169,7 @@ class Subscriber:
         stores: Sequence[StoreAddress],
         topic_pattern: str | None = None,
         begin: GivenBegin = EPOCH,
+        end: GivenEnd | None = None,
         unknown_bookmark: str | OnUnknownBookmark = OnUnknownBookmark.FAIL,
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
@@ -199,15 +210,17 @@ class Subscriber:
         fields = None if select is None else Projection(select)
         request.select = "" if fields is None else fields.text
         archived = None if archive is None else Archived(archive, selects, passes, fields)
-        started = read_begin(begin)
-        if isinstance(started, Ago):
-            started = Since(time.time_ns() - int(started.seconds * 1e9))
+        now_ns = time.time_ns()
+        started = read_begin(begin, now_ns)
+        ended = None if end is None else read_end(end, now_ns)
+        if ended is not None:
+            check_order(started, ended, now_ns)
         if bookmarks is not None and not name:
             raise InvalidArgument("name", "is missing: a bookmark store keeps positions by name")
         if bookmarks is None and isinstance(started, MostRecent):
             raise InvalidArgument("begin", "most_recent needs bookmarks, and the name in them")
         subscriber = cls(
-            stores, request, started, delays, on_event, connections, on_closed,
+            stores, request, started, ended, delays, on_event, connections, on_closed,
             bookmarks, name or "", save_interval, _pace(rate, rate_max_gap, request.delivered),
             choice_of("unknown_bookmark", OnUnknownBookmark, unknown_bookmark),
             archived,
@@ -284,8 +297,9 @@ class Subscriber:
 
         A pace counts for each batch as a whole.
         """
-        while True:
-            yield await self._batch()
+        with contextlib.suppress(StopAsyncIteration):
+            while True:
+                yield await self._batch()
 
     async def _batch(self) -> Given:
         given = await self._when_due(self._next)
@@ -376,8 +390,13 @@ class Subscriber:
     # -- one store after the other ----------------------------------------------------------
 
     async def _next(self) -> Given:
-        """Return what a store gives next, from whichever store that is."""
+        """Return what a store gives next, from whichever store that is.
+
+        Raises StopAsyncIteration behind the end.
+        """
         self._check_going()
+        if self._is_over:
+            raise StopAsyncIteration
         if self._coming is None:
             self._coming = asyncio.create_task(self._receive())
         coming = self._coming
@@ -387,6 +406,9 @@ class Subscriber:
         given = coming.result()
         assert self._follower is not None
         self._before, self._last = self._follower.position, None
+        if isinstance(given, Completed) and self._end is not None:
+            self._is_over = True
+            self._leave()
         return given
 
     def _check_going(self) -> None:
@@ -418,7 +440,10 @@ class Subscriber:
                 continue
             if given is None:
                 self._given = None  # the archive ends here, and the stores go on
-                continue
+                assert self._follower is not None
+                if not self._follower.is_at_end:
+                    continue
+                given = Completed(self._follower.position)
             if isinstance(given, Completed):
                 if self._has_completed:
                     continue
@@ -463,8 +488,10 @@ class Subscriber:
         self._without_bookmark.add(store.name)
         if self._failures + 1 < len(self._stores):
             return False
-        if await self._begins_without(error):
+        if await self._begins_without(error) or await self._ends_without(error):
             return True
+        if not _names(self._begin, error):
+            raise error  # it is the end's, and nothing could be instead
         instead = _INSTEAD.get(self._on_unknown)
         if instead is None:
             raise error
@@ -478,18 +505,28 @@ class Subscriber:
 
     async def _begins_without(self, error: UnknownBookmark) -> bool:
         """Begin without a bookmark if the archive has it; return whether it does."""
-        begin = self._begin
-        if self._archived is None or not isinstance(begin, tuple):
+        begin, archived = self._begin, self._archived
+        if archived is None or not isinstance(begin, Behind | Ahead):
             return False
-        (bookmark,) = {each for each in begin if str(each) == error.bookmark}
-        if not await self._archived.finds(bookmark):
+        found = await archived.begins_at(begin, error.bookmark)
+        if found is None:
             return False
-        assert self._archived.cut is not None
+        self._begin = found
         self._leave()
         self._failures = 0
-        # The stores have to know the others, and then all sources begin at one time.
-        left = tuple(each for each in begin if each != bookmark)
-        self._begin = left or Since(self._archived.cut.time_ns)
+        return True
+
+    async def _ends_without(self, error: UnknownBookmark) -> bool:
+        """End without a bookmark if the archive has it; return whether it does."""
+        end, archived = self._end, self._archived
+        if archived is None or not isinstance(end, Behind | Ahead):
+            return False
+        found = await archived.ends_at(end, error.bookmark)
+        if found is None:
+            return False
+        self._end = found
+        self._leave()
+        self._failures = 0
         return True
 
     async def _rest(self) -> None:
@@ -510,8 +547,10 @@ class Subscriber:
         if self._follower is None:
             if self._archived is not None and await self._begins_in(self._archived, follower):
                 return
-            self._follower = follower
-            self._before = follower.position
+            self._follow(follower)
+        elif self._follower.ends is None:
+            self._follower.ends = follower.ends
+        assert self._follower is not None
         self._given = replay.given(self._follower)
         self._tell(Subscribed(store.name, self._follower.position))
 
@@ -520,41 +559,41 @@ class Subscriber:
 
         at_store: begins where the store would.
         """
-        if archived.cut is not None and isinstance(self._begin, tuple):
-            self._begin = Since(archived.cut.time_ns)
+        if archived.cut is not None and isinstance(self._begin, Behind | Ahead):
+            self._begin = Time(archived.cut.time_ns)
             self._leave()
             await self._begin_at_next()
             return True
-        beginning = await archived.begins(self._begin, at_store.position)
-        position = beginning.position
-        if position == at_store.position and not beginning.ranges:
+        beginning = await archived.begins(self._begin, self._end, at_store)
+        follower = Follower(beginning.position, beginning.ends)
+        is_as_at_store = beginning.position == at_store.position and (
+            beginning.ends == at_store.ends
+        )
+        if is_as_at_store and not beginning.ranges:
             return False
         self._leave()
-        self._follower = Follower(position)
-        self._before = position
-        self._given = archived.given(self._follower, beginning.ranges)
-        self._tell(ArchiveEntered(archived.path, position))
+        self._follow(follower)
+        if archived.end_cut is not None:
+            self._end = follower.ends  # the time was for the stores alone
+        self._given = archived.given(follower, beginning.ranges)
+        self._tell(ArchiveEntered(archived.path, beginning.position))
         return True
+
+    def _follow(self, follower: Follower) -> None:
+        """Begin where the store, or the archive, has said. Raises InvalidArgument."""
+        begin, end, ends = self._begin, self._end, follower.ends
+        if _can_be_compared(begin, end) and ends is not None and follower.position.is_behind(ends):
+            assert end is not None
+            raise ends_first(begin, end)
+        self._follower = follower
+        self._before = follower.position
 
     def _asked(self) -> store_v1.SubscribeRequest:
         """Return the request to the next store: from where the subscription has come to."""
-        request = store_v1.SubscribeRequest()
-        request.CopyFrom(self._request)
-        begin = self._begin if self._follower is None else self._follower.position
-        match begin:
-            case Epoch():
-                request.position.SetInParent()
-            case Now():
-                request.now = True
-            case Since(time_ns):
-                request.since_ns = time_ns
-            case Position():
-                request.position.CopyFrom(position_to_wire(begin))
-            case MostRecent() | Ago():
-                raise AssertionError("the bookmark store, or the clock, has said where")
-            case _:
-                request.bookmarks.CopyFrom(bookmarks_to_wire(begin))
-        return request
+        follower = self._follower
+        if follower is None:
+            return request_of(self._request, self._begin, self._end)
+        return request_behind(self._request, follower.position, self._end, follower.ends)
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
@@ -621,6 +660,20 @@ async def given_of(subscriber: Subscriber) -> Given:
 async def until_going(subscriber: Subscriber) -> None:
     """Wait while the subscriber is paused, for the blocking subscriber."""
     await subscriber._going.wait()
+
+
+def _can_be_compared(begin: Begin, end: End | None) -> bool:
+    """Return whether an end before the beginning is a mistake.
+
+    What is there now is never before it, and two times were compared when it was opened.
+    """
+    are_times = isinstance(begin, Time) and isinstance(end, Time)
+    return not isinstance(end, Now) and not are_times
+
+
+def _names(begin: Begin, error: UnknownBookmark) -> bool:
+    """Return whether an error is about a bookmark of the beginning."""
+    return isinstance(begin, Behind | Ahead) and error.bookmark in map(str, begin.bookmarks)
 
 
 def _only(topic: str) -> Callable[[str], bool]:

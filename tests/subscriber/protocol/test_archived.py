@@ -13,7 +13,7 @@ from quorate.protocol.ranges import Range
 from quorate.subscriber.protocol.archived import (
     behind,
     contradicts,
-    earliest,
+    decisive,
     fills,
     since,
     unplaced,
@@ -107,11 +107,12 @@ def test_a_time_is_found_in_both(at_stores: Place | None, first: int | None, pla
     assert since(SOURCE, at_stores, first) == place
 
 
-def test_a_store_begins_behind_the_earliest_bookmark() -> None:
+def test_the_bookmark_at_which_a_store_cuts() -> None:
     one, two = Bookmark(ORDERS, 3, 7), Bookmark(TRADES, 1, 9)
     position = Position({ORDERS: Place(3, 5), TRADES: two.place})
-    assert earliest((one, two), position) == two
-    assert earliest((one,), position) is None
+    assert decisive({one: 7, two: 9}, position) == two
+    assert decisive({one: 7, two: 8}, position) is None
+    assert decisive({Bookmark(ORDERS, 3, 0): -1}, Position()) == Bookmark(ORDERS, 3, 0)
 
 
 def test_sources_of_which_nothing_was_before_the_bookmark_have_no_place() -> None:

@@ -32,7 +32,7 @@ from quorate.protocol.filters.projection import Projection
 from quorate.protocol.framing import body_of
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range
-from quorate.subscriber.begin import Begin, Now, Since
+from quorate.subscriber.begin import Ahead, Begin, Behind, End, Now, Time
 from quorate.subscriber.items import Gap, GapCause, ReplayedBatch, picked
 from quorate.subscriber.protocol import archived as rules
 from quorate.subscriber.protocol.follower import Follower
@@ -62,10 +62,12 @@ class _Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A time in the archive, and the bookmark of a message of that time."""
+    """A time in the archive, and the place of a source at a message of that time."""
 
     time_ns: int
-    bookmark: Bookmark
+    source: SourceName
+    place: Place
+    """The place right behind the message, or right before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,10 @@ class Beginning:
 
     position: Position
     """The position where it begins."""
+    ends: Position | None
+    """The position where it ends; None: it does not, or it is not known yet."""
     ranges: Mapping[SourceName, Range]
-    """What the archive has behind it."""
+    """What the archive has between them."""
 
 
 class Archived:
@@ -110,7 +114,9 @@ class Archived:
         self._select = select
         self._bounds = NO_BOUNDS if where is None else bounds_of(where.text)
         self.cut: Cut | None = None
-        """The earliest bookmark of those that the archive has and the stores have not."""
+        """Where the earliest bookmark is of those that the archive has and the stores have not."""
+        self.end_cut: Cut | None = None
+        """Where the bookmark of the end is, if the archive has it and the stores have not."""
 
     @property
     def path(self) -> str:
@@ -119,42 +125,89 @@ class Archived:
 
     # -- where it begins ----------------------------------------------------------------------
 
-    async def finds(self, bookmark: Bookmark) -> bool:
-        """Return whether the archive has a message. If so, the cut is at or before it."""
-        time_ns = await asyncio.to_thread(self._time_of, bookmark)
-        if time_ns is None:
-            return False
-        if self.cut is None or time_ns < self.cut.time_ns:
-            self.cut = Cut(time_ns, bookmark)
-        return True
+    async def begins_at(self, begin: Behind | Ahead, unknown: str) -> Behind | Ahead | Time | None:
+        """Return where to begin at the stores, which lack a bookmark that the archive has.
 
-    async def begins(self, begin: Begin, at_store: Position) -> Beginning:
-        """Return where a subscription begins, and what the archive has behind that.
-
-        at_store: the position that a store made of `begin`. Raises one of ARCHIVE_FAILURES.
+        The stores have to know the others, and then all sources begin at one time. None: the
+        archive does not have it, or it is not of the beginning.
         """
-        if isinstance(begin, Now):
-            return Beginning(at_store, {})
-        return await asyncio.to_thread(self._begins, begin, at_store)
+        bookmark = next((each for each in begin.bookmarks if str(each) == unknown), None)
+        cut = await self._cut_of(begin, bookmark)
+        if cut is None:
+            return None
+        if self.cut is None or cut.time_ns < self.cut.time_ns:
+            self.cut = cut
+        left = tuple(each for each in begin.bookmarks if each != bookmark)
+        return replace(begin, bookmarks=left) if left else Time(self.cut.time_ns)
 
-    def _begins(self, begin: Begin, at_store: Position) -> Beginning:
-        match begin:
-            case Since(time_ns):
-                places = self._since(self._sources(), at_store, time_ns)
-                if self.cut is not None:
-                    places[self.cut.bookmark.source] = self.cut.bookmark.place
-            case tuple():
-                places = self._behind_bookmarks(begin, at_store)
-            case _:
-                places = {}
-        position, ranges = {**at_store, **places}, {}
+    async def ends_at(self, end: Behind | Ahead, unknown: str) -> Time | None:
+        """Return where to end at the stores, which lack the bookmark that the archive has.
+
+        None: the archive does not have it, or it is not that of the end.
+        """
+        bookmark = next((each for each in end.bookmarks if str(each) == unknown), None)
+        self.end_cut = await self._cut_of(end, bookmark)
+        return None if self.end_cut is None else Time(self.end_cut.time_ns)
+
+    async def _cut_of(self, marks: Behind | Ahead, bookmark: Bookmark | None) -> Cut | None:
+        time_ns = None if bookmark is None else await asyncio.to_thread(self._time_of, bookmark)
+        if bookmark is None or time_ns is None:
+            return None
+        place = bookmark.place
+        if isinstance(marks, Ahead):
+            lineage = self._archive.sources[bookmark.source].lineage
+            place = place_at(lineage, bookmark.sequence - 1)
+        return Cut(time_ns, bookmark.source, place)
+
+    async def begins(self, begin: Begin, end: End | None, at_store: Follower) -> Beginning:
+        """Return where a subscription begins and ends, and what the archive has between.
+
+        at_store: begins and ends where a store would. Raises one of ARCHIVE_FAILURES.
+        """
+        return await asyncio.to_thread(self._begins, begin, end, at_store)
+
+    def _begins(self, begin: Begin, end: End | None, at_store: Follower) -> Beginning:
+        ends = self._ends(end, at_store.ends)
+        position: dict[SourceName, Place] = dict(at_store.position)
+        if isinstance(begin, Now):
+            return Beginning(at_store.position, ends, {})
+        position |= self._places(begin, at_store.position, self.cut)
+        ranges: dict[SourceName, Range] = {}
         for name, source in self._sources().items():
             asked = rules.behind(source, position.get(name))
+            if asked is not None and ends is not None:
+                upto = rules.upto(source, ends.get(name, NO_PLACE))
+                asked = Range(asked.first, upto) if asked.first <= upto else None
             if asked is not None:
                 ranges[name] = asked
                 # A store that is asked before all is read then says what it has let go.
                 position.setdefault(name, place_at(source.lineage, asked.first - 1))
-        return Beginning(Position(position), ranges)
+        return Beginning(Position(position), ends, ranges)
+
+    def _ends(self, end: End | None, at_store: Position | None) -> Position | None:
+        if at_store is None:
+            return None
+        if isinstance(end, Now):
+            sources = self._sources().items()
+            places = {name: rules.since(each, at_store.get(name), None) for name, each in sources}
+        else:
+            places = self._places(end, at_store, self.end_cut)
+        return Position({**at_store, **places})
+
+    def _places(
+        self, at: Begin | None, at_store: Position, cut: Cut | None
+    ) -> dict[SourceName, Place]:
+        """Return the places of sources that the archive knows better than a store."""
+        match at:
+            case Time(time_ns):
+                places = self._since(self._sources(), at_store, time_ns)
+                if cut is not None:
+                    places[cut.source] = cut.place
+                return places
+            case Behind() | Ahead():
+                return self._at_bookmarks(at, at_store)
+            case _:
+                return {}
 
     def _sources(self) -> dict[SourceName, ArchivedSource]:
         sources = self._archive.sources
@@ -168,13 +221,15 @@ class Archived:
             for name, source in sources.items()
         }
 
-    def _behind_bookmarks(
-        self, bookmarks: tuple[Bookmark, ...], at_store: Position
-    ) -> dict[SourceName, Place]:
+    def _at_bookmarks(self, marks: Behind | Ahead, at_store: Position) -> dict[SourceName, Place]:
         """Place the sources of which the store does not say what was before its bookmark."""
         unplaced = rules.unplaced(self._sources(), at_store)
-        earliest = rules.earliest(bookmarks, at_store)
-        time_ns = self._time_of(earliest) if earliest is not None else None
+        skipped = 1 if isinstance(marks, Ahead) else 0
+        numbers = {each: each.sequence - skipped for each in marks.bookmarks}
+        decisive = rules.decisive(numbers, at_store)
+        if decisive is not None:
+            unplaced.pop(decisive.source, None)
+        time_ns = self._time_of(decisive) if decisive is not None else None
         if time_ns is not None:
             return self._since(unplaced, at_store, time_ns)
         # The message came after all that is archived.

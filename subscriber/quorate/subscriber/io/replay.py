@@ -45,11 +45,13 @@ class Replay:
         self._call.cancel()
 
     async def begun(self) -> Follower:
-        """Wait until the store says where the subscription begins.
+        """Wait until the store says where the subscription begins, and ends if it knows.
 
         Raises grpc.aio.AioRpcError, Unreachable.
         """
-        return Follower(position_from_wire((await self._read()).begins))
+        response = await self._read()
+        ends = position_from_wire(response.ends) if response.HasField("ends") else None
+        return Follower(position_from_wire(response.begins), ends)
 
     async def given(self, follower: Follower) -> AsyncIterator[Given]:
         """Yield what the store gives.
@@ -58,6 +60,8 @@ class Replay:
         """
         while True:
             response = await self._read()
+            if response.HasField("ends"):
+                follower.ends = position_from_wire(response.ends)
             for given in response.given:
                 if self._archived is not None and given.HasField("gone"):
                     gap, epoch = _gap(given.gone), given.gone.epoch

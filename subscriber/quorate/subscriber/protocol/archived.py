@@ -38,6 +38,16 @@ def _ended_before(archived: ArchivedSource, place: Place) -> bool:
     return place == NO_PLACE or (terms[0].first == 0 and place.epoch < terms[0].epoch)
 
 
+def upto(archived: ArchivedSource, end: Place) -> int:
+    """Return the last archived number that is not behind the end of a subscription.
+
+    end: the place of the source where the subscription ends.
+    """
+    if end.epoch > archived.lineage.epoch:
+        return archived.last  # the end came after all that is archived
+    return min(archived.last, end.kept_upto(archived.lineage))
+
+
 def fills(archived: ArchivedSource, place: Place, gap: Range) -> Range | None:
     """Return the part of a gap of the stores that the archive may have; None: no part.
 
@@ -77,12 +87,17 @@ def since(archived: ArchivedSource, at_stores: Place | None, first: int | None) 
     return place_at(archived.lineage, archived.last)
 
 
-def earliest(bookmarks: tuple[Bookmark, ...], position: Position) -> Bookmark | None:
-    """Return the bookmark right behind which a store begins; None: it does not say.
+def decisive(numbers: Mapping[Bookmark, int], position: Position) -> Bookmark | None:
+    """Return the bookmark at which a store begins or ends; None: it does not say.
 
-    position: the position that the store made of the bookmarks.
+    - numbers: the last number before the cut that each bookmark stands for.
+    - position: the position that the store made of the bookmarks.
     """
-    exact = (each for each in bookmarks if position.get(each.source) == each.place)
+    exact = (
+        bookmark
+        for bookmark, number in numbers.items()
+        if position.get(bookmark.source, NO_PLACE).sequence == number
+    )
     return next(exact, None)
 
 

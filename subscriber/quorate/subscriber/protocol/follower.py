@@ -14,9 +14,14 @@ from quorate.protocol.identity import SourceName
 class Follower:
     """The places of one subscription in the streams of its sources."""
 
-    def __init__(self, position: Position) -> None:
-        """Begin behind this position."""
+    def __init__(self, position: Position, ends: Position | None = None) -> None:
+        """Begin behind this position.
+
+        ends: the position where the subscription ends; None: it does not, or it is not known yet.
+        """
         self._places = dict(position)
+        self.ends = ends
+        """The position where the subscription ends; None: it does not, or it is not known yet."""
         self._named = set(position)
         """The sources of which all that follows their place is due."""
 
@@ -24,6 +29,13 @@ class Follower:
     def position(self) -> Position:
         """The position behind all that was given."""
         return Position(self._places)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all up to the end was given, of every source that the end names."""
+        return self.ends is not None and all(
+            self.place(source) >= end for source, end in self.ends.items()
+        )
 
     def place(self, source: SourceName) -> Place:
         """Return the place of a source."""
@@ -46,6 +58,8 @@ class Follower:
         before = self.place(source)
         if place.sequence <= before.sequence:
             raise BrokenAnswer(store, f"it goes back to {place.sequence} of {source}")
+        if self.ends is not None and place > self.ends.get(source, NO_PLACE):
+            raise BrokenAnswer(store, f"it gives {place.sequence} of {source}, behind the end")
         self._places[source] = place
         self._named.add(source)
 
