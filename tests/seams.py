@@ -127,7 +127,12 @@ STORE_SUBSCRIBE_CHUNK_ROWS_MAX = Seam(STORE_SUBSCRIBE, "_CHUNK_ROWS_MAX")
 JOURNAL = "quorate.store.storage.journal"
 JOURNAL_SCANNED_ROWS = Seam(JOURNAL, "_SCANNED_ROWS")
 
+ENDING = "quorate.store.rules.ending"
+ENDING_IS_REACHED = Seam(ENDING, "Ending.is_reached")
+ENDING_UPTO = Seam(ENDING, "Ending.upto")
+
 WALK = "quorate.store.rules.walk"
+WALK_END = Seam(WALK, "Walk._end")
 WALK_GIVEN = Seam(WALK, "Walk.given")
 WALK_IS_AHEAD = Seam(WALK, "Walk._is_ahead")
 WALK_MISSING = Seam(WALK, "Walk.missing")
@@ -348,6 +353,9 @@ SOURCE_CORE_RELEASE = Seam(SOURCE_CORE, "SourceCore.release")
 
 RECEIVER_PACING = "quorate.source.protocol.receiver_pacing"
 RECEIVER_PACING_SIZES_MAX = Seam(RECEIVER_PACING, "SIZES_MAX")
+
+SOURCE_BATCHER = "quorate.source.io.batcher"
+TIME_IN_SOURCE_BATCHER = Seam(SOURCE_BATCHER, "time")
 
 SOURCE_REGISTRATION = "quorate.source.protocol.registration"
 DECIDE_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "decide")

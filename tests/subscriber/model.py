@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from quorate.protocol.bookmarks import NO_PLACE, Place, Position
+from quorate.protocol.bookmarks import NO_PLACE, Place, Position, place_at
 from quorate.protocol.errors import BrokenAnswer
 from quorate.protocol.identity import SourceName
-from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.store.rules.ending import Ending
 from quorate.store.rules.walk import Stream, Walk
 from quorate.subscriber.protocol.follower import Follower
 from quorate.subscriber.protocol.progress import Open, Progress
@@ -181,6 +182,7 @@ class Judge:
         self.due: dict[SourceName, int] = {}
         self._generation: dict[SourceName, int] = {}
         self.handed: dict[SourceName, dict[int, int]] = {each: {} for each in SOURCES}
+        self.ends: Position | None = None
 
     def _turn_to(self, source: SourceName, epoch: int, first: int) -> None:
         truth = self._truths[source]
@@ -197,6 +199,7 @@ class Judge:
     def give(self, source: SourceName, epoch: int, part: Range, numbers: Sequence[int]) -> None:
         """Judge a part of a stream, of which these numbers pass the filter."""
         self._turn_to(source, epoch, part.first)
+        self._is_before_the_end(source, epoch, part)
         assert part.first == self.due[source], f"{part} is given where {self.due[source]} is due"
         assert list(numbers) == [
             each for each in range(part.first, part.last + 1) if self._passes(each)
@@ -209,8 +212,20 @@ class Judge:
             self.handed[source][number] = epoch
         self.due[source] = part.last + 1
 
+    def _is_before_the_end(self, source: SourceName, epoch: int, part: Range) -> None:
+        if self.ends is None:
+            return
+        end, truth = self.ends.get(source, NO_PLACE), self._truths[source]
+        assert end != NO_PLACE, "a source that was not there at the end is given"
+        generation, last = truth.generation_of(epoch), truth.generation_of(end.epoch)
+        assert generation <= last, "a stream that began behind the end is given"
+        if generation == last:
+            assert part.last <= end.sequence, f"{part} is given, behind the end"
+            assert epoch <= end.epoch, f"what epoch {epoch} has is behind the end"
+
     def gap(self, source: SourceName, epoch: int, part: Range) -> None:
         self._turn_to(source, epoch, part.first)
+        self._is_before_the_end(source, epoch, part)
         assert part.first == self.due[source], "a gap is elsewhere"
         released = self._truths[source].released.get(self._generation[source], 0)
         assert part.last < released, "a gap where nothing was let go"
@@ -237,6 +252,22 @@ class Judge:
         self.handed[source] = {each: handed[each] for each in handed if each <= place.sequence}
         self.due[source], self._generation[source] = place.sequence + 1, generation
 
+    def range_was_handed(self) -> None:
+        """Judge a range that is over: all up to its end was handed over."""
+        assert self.ends is not None
+        for source, end in self.ends.items():
+            truth = self._truths[source]
+            if end == NO_PLACE or truth.generation > truth.generation_of(end.epoch):
+                continue  # nothing was due, or the stream is gone
+            upto = max(
+                (each for each in range(end.sequence + 1) if _is_kept(truth, end, each)),
+                default=-1,
+            )
+            if source not in self._generation and upto < truth.released.get(truth.generation, 0):
+                continue
+            assert self._generation.get(source) == truth.generation, f"{source} is not given"
+            assert self.due[source] > upto, f"{source} ends before {self.due[source]}, not {upto}"
+
     def all_was_handed(self) -> None:
         for source, truth in self._truths.items():
             upto = truth.stable_upto if self._stable else truth.high
@@ -246,6 +277,11 @@ class Judge:
             assert self.due[source] == upto + 1, f"{source} stops before {self.due[source]}"
             for number, epoch in self.handed[source].items():
                 assert truth.lineage.epoch_at(number) == epoch, f"{number} is void"
+
+
+def _is_kept(truth: Truth, end: Place, number: int) -> bool:
+    """Whether a number that was before the end is in the stream still."""
+    return truth.lineage.epoch_at(number) <= end.epoch
 
 
 class Subscription:
@@ -261,6 +297,8 @@ class Subscription:
         self._serving: Store | None = None
         self._walk = Walk(Position(), 0, lambda _: True)
         self._history_ends, self._has_completed = 0, False
+        self.is_over = False
+        """Whether a store said that the end has been reached."""
 
     @property
     def serving(self) -> Store | None:
@@ -269,12 +307,28 @@ class Subscription:
 
     def move(self, store: Store) -> None:
         """Go on at a store, behind the position."""
+        if self.is_over:
+            return
         position = Position.parse(str(self.follower.position))
         self._serving = store
-        self._walk = Walk(position, self._journal_at(store, position), lambda _: True)
+        ends = self.follower.ends
+        ending = None if ends is None else Ending(Position.parse(str(ends)))
+        self._walk = Walk(position, self._journal_at(store, position), lambda _: True, ending)
         self._walk.owed |= set(store.kept)
         store.changed.clear()
         self._history_ends, self._has_completed = store.end, False
+
+    def end(self, before: int) -> None:
+        """End where the store that serves it says: behind what it can give, or some before."""
+        store = self._serving
+        if store is None or self.follower.ends is not None or not store.serves:
+            return
+        ends: dict[SourceName, Place] = {}
+        for source, kept in store.kept.items():
+            upto = store.stream(source, stable=self._stable).upto
+            ends[source] = place_at(kept.lineage, max(-1, upto - before))
+        self.follower.ends = self.judge.ends = Position(ends)
+        self.move(store)
 
     def leave(self) -> None:
         self._serving = None
@@ -288,9 +342,10 @@ class Subscription:
 
     def go_on_to_the_end(self) -> None:
         """Let the store walk on through all that is there."""
-        assert self._serving is not None
+        store = self._serving
+        assert store is not None
         self.go_on(1)
-        while any(at >= self._walk.journal_at for at in self._serving.journal):
+        while not self.is_over and any(at >= self._walk.journal_at for at in store.journal):
             self.go_on(_ROWS_OF_A_STEP)
 
     def go_on(self, rows: int) -> None:
@@ -310,6 +365,9 @@ class Subscription:
             owed, self._walk.owed = self._walk.owed, set()
             for source in sorted(owed & set(store.kept)):
                 self._give_owed(store, source)
+            if self._walk.is_over(lambda source: _lineage_at(store, source)):
+                self.is_over = True
+                self.leave()
         except BrokenAnswer as error:
             raise AssertionError(f"a store that keeps the rules is refused: {error}") from error
 
@@ -408,8 +466,14 @@ class Subscription:
         first = {source: number for source, number, *_ in reversed(self._open)}
         for source, number in first.items():
             self.judge.restart(source, position.get(source, NO_PLACE), number)
-        self.follower, self._progress, self._open = Follower(position), Progress(), []
+        self.follower = Follower(position, self.follower.ends)
+        self._progress, self._open = Progress(), []
+        self.is_over = False
         self.leave()
+
+
+def _lineage_at(store: Store, source: SourceName) -> Lineage:
+    return store.kept[source].lineage if source in store.kept else NO_LINEAGE
 
 
 def play(steps: Iterable[Step], *, stable: bool, every: int) -> None:
@@ -436,11 +500,20 @@ def play(steps: Iterable[Step], *, stable: bool, every: int) -> None:
             store.hear_stable(source, truth)
     if subscription.serving is not None:
         subscription.go_on_to_the_end()
-        subscription.judge.all_was_handed()
+        _judge_end(subscription)
     for store in stores:
+        subscription.is_over = False
         subscription.move(store)
         subscription.go_on_to_the_end()
+        _judge_end(subscription)
+
+
+def _judge_end(subscription: Subscription) -> None:
+    if subscription.judge.ends is None:
         subscription.judge.all_was_handed()
+        return
+    assert subscription.is_over, "the range is not completed"
+    subscription.judge.range_was_handed()
 
 
 def _step(
@@ -485,6 +558,8 @@ def _step(
         case "move" if store.serves:
             subscription.move(store)
             subscription.go_on(_ROWS_OF_A_STEP)
+        case "end":
+            subscription.end(one % 4)
         case "go_on":
             subscription.go_on(1 + one % _ROWS_OF_A_STEP)
         case "die" | "wipe" if all(each.serves for each in others):

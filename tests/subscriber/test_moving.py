@@ -1,7 +1,8 @@
 """What a subscriber is handed is what became stable behind its place, in order, once (I7).
 
-It holds over any number of moves between stores that lag, die, are wiped and let messages go. Each
-guard of the rules is taken out, and the same property finds that.
+It holds over any number of moves between stores that lag, die, are wiped and let messages go. It
+holds for a range, too: nothing behind its end is handed over, and it is over once all is.
+Each guard of the rules is taken out, and the same property finds that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 from tests import seams
 from tests.subscriber.model import Step, play
 
-from quorate.protocol.bookmarks import Place
+from quorate.protocol.bookmarks import NO_PLACE, Place
+from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range
 
 _OFTEN = (
@@ -27,14 +29,23 @@ _SELDOM = (
     *("move", "move", "hear", "begin", "anew", "let_go", "die", "wipe", "return", "return"),
     *("make_stable", "restart", "stutter", "stutter"),
 )
-STEPS = st.lists(
-    st.tuples(st.sampled_from(_OFTEN * 2 + _SELDOM), st.integers(0, 11), st.integers(0, 11)),
-    min_size=30,
-    max_size=100,
-)
 
 
-def property_of(examples: int, *phases: Phase) -> Callable[[], None]:
+def steps_of(*names: str) -> st.SearchStrategy[list[Step]]:
+    return st.lists(
+        st.tuples(st.sampled_from(names), st.integers(0, 11), st.integers(0, 11)),
+        min_size=30,
+        max_size=100,
+    )
+
+
+STEPS = steps_of(*_OFTEN * 2, *_SELDOM)
+STEPS_OF_RANGES = steps_of(*_OFTEN * 2, *_SELDOM, "end", "end", "end")
+
+
+def property_of(
+    examples: int, *phases: Phase, steps: st.SearchStrategy[list[Step]] = STEPS
+) -> Callable[[], None]:
     """Return the test of the property with so many examples."""
 
     @settings(
@@ -45,7 +56,7 @@ def property_of(examples: int, *phases: Phase) -> Callable[[], None]:
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
-    @given(STEPS, st.booleans(), st.sampled_from([0, 2, 3]))
+    @given(steps, st.booleans(), st.sampled_from([0, 2, 3]))
     def holds(steps: Sequence[Step], stable: bool, every: int) -> None:
         play(steps, stable=stable, every=every)
 
@@ -57,6 +68,13 @@ def property_of(examples: int, *phases: Phase) -> Callable[[], None]:
 )
 def test_it_is_handed_what_became_stable_in_order_and_once(examples: int) -> None:
     property_of(examples)()
+
+
+@pytest.mark.parametrize(
+    "examples", [1_200, pytest.param(50_000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
+)
+def test_a_range_is_handed_over_up_to_its_end(examples: int) -> None:
+    property_of(examples, steps=STEPS_OF_RANGES)()
 
 
 def _as_if_all_were_stable(walk: Any, source: Any, stream: Any, batch: Any) -> Any:
@@ -112,6 +130,40 @@ GUARDS = (
     Guard("a source may begin anew", seams.FOLLOWER_BEGINS_ANEW, lambda *_: None),
     Guard("not all is consumed", seams.PROGRESS_POSITION, lambda _, given: given),
 )
+
+
+def _also_what_is_new(ending: Any, source: Any, lineage: Any) -> Any:
+    if ending.position is not None and source not in ending.position:
+        return SEQUENCE_MAX
+    return real_upto(ending, source, lineage)
+
+
+def _whatever_belongs_to_the_stream(ending: Any, source: Any, _: Any) -> Any:
+    return ending.position.get(source, NO_PLACE).sequence
+
+
+def _by_number(ending: Any, source: Any, _: Any, place: Any) -> Any:
+    return place.sequence >= ending.position.get(source, NO_PLACE).sequence
+
+
+real_upto = seams.ENDING_UPTO.real()
+
+GUARDS_OF_RANGES = (
+    Guard("nothing behind the end is given", seams.WALK_END, lambda *_: SEQUENCE_MAX),
+    Guard("a source that is new since is not given", seams.ENDING_UPTO, _also_what_is_new),
+    Guard("the end may be void", seams.ENDING_UPTO, _whatever_belongs_to_the_stream),
+    Guard("it is over when all was given", seams.ENDING_IS_REACHED, lambda *_: True),
+    Guard("it is over in the stream of the end", seams.ENDING_IS_REACHED, _by_number),
+)
+
+
+@pytest.mark.parametrize("guard", GUARDS_OF_RANGES, ids=str)
+def test_without_a_guard_of_ranges_the_property_fails(
+    guard: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard.seam.replace(monkeypatch, guard.instead)
+    with pytest.raises(AssertionError):
+        property_of(3_000, Phase.generate, steps=STEPS_OF_RANGES)()
 
 
 @pytest.mark.parametrize("guard", GUARDS, ids=str)

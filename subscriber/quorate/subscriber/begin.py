@@ -169,7 +169,8 @@ def ends_first(begin: Begin, end: End) -> InvalidArgument:
 
 
 def _behind(time_ns: int) -> Time:
-    return Time(min(time_ns + 1, TIME_NS_MAX))
+    """Return the next time that an application can name."""
+    return Time(min(time_ns + 1000, TIME_NS_MAX))
 
 
 def _read(name: str, given: object, now_ns: int, wanted: str) -> tuple[str, _Point]:
