@@ -15,7 +15,7 @@ from tests.source.real_stores import RealStores
 from quorate.client import connect
 from quorate.source import SourceOptions
 from quorate.subscriber import Delivered
-from quorate.subscriber.begin import read_begin
+from quorate.subscriber.begin import read_begin, read_end
 
 TEXT = (Path(__file__).parents[2] / "docs" / "replay.md").read_text()
 CODE: list[str] = re.findall(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
@@ -54,6 +54,8 @@ async def test_the_programs(stores: str, tmp_path: Path) -> None:
     first, position = await defined("a_part")(stores, "epoch", 4)
     rest, _ = await defined("a_part")(stores, position, 5)
     assert first + rest == PAYLOADS
+    begin, end = "at orders/0x1@1:1", "before orders/0x1@1:4"
+    assert await defined("a_range")(stores, begin, end) == PAYLOADS[1:4]
     assert await defined("big_orders")(stores) == [1, 4]
     file = str(tmp_path / "risk.db")
     some = await defined("some_more")(stores, file, 4)
@@ -63,7 +65,7 @@ async def test_the_programs(stores: str, tmp_path: Path) -> None:
 
 def test_each_program_is_run() -> None:
     names = {name for code in CODE for name in re.findall(r"^(?:async )?def (\w+)", code, re.M)}
-    assert names == {"everything", "a_part", "big_orders", "some_more", "all_keys"}
+    assert names == {"everything", "a_part", "a_range", "big_orders", "some_more", "all_keys"}
 
 
 def test_the_texts_of_begin_are_read() -> None:
@@ -72,6 +74,23 @@ def test_the_texts_of_begin_are_read() -> None:
     assert len(texts) == 5
     for text in texts:
         read_begin(text, 0)
+
+
+def test_the_texts_of_end_are_read() -> None:
+    section = TEXT[TEXT.index("| `end` |") :].split("\n\n")[0]
+    texts = re.findall(r'`"([^"]+)"`', section)
+    assert len(texts) == 5
+    for text in texts:
+        read_end(text, 0)
+
+
+def test_the_words_are_read() -> None:
+    section = TEXT[TEXT.index("| text |") :].split("\n\n")[0]
+    for argument, read in (("begin", read_begin), ("end", read_end)):
+        texts = re.findall(rf'`{argument}="([^"]+)"`', section)
+        assert len(texts) == 2
+        for text in texts:
+            read(text, 0)
 
 
 def test_what_is_delivered() -> None:

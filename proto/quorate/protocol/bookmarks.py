@@ -34,16 +34,6 @@ class Place(NamedTuple):
         """
         return lineage.epoch_at(self.sequence) == self.epoch
 
-    def kept_upto(self, lineage: Lineage) -> int:
-        """Return the last number up to this place that belongs to the stream; -1: there is none."""
-        if self.belongs_to(lineage):
-            return self.sequence
-        if not lineage.reaches_back_to(self.epoch):
-            return NOTHING
-        later = (term.first for term in lineage.terms if term.epoch > self.epoch)
-        # Without a later term this lineage does not have the epoch yet.
-        return min(self.sequence, min(later, default=SEQUENCE_MAX) - 1)
-
 
 NO_PLACE = Place(0, NOTHING)
 """The place before the first message of a stream."""
@@ -52,6 +42,17 @@ NO_PLACE = Place(0, NOTHING)
 def place_at(lineage: Lineage, sequence: int) -> Place:
     """Return the place behind a number of the stream of this lineage; -1: before the first."""
     return Place(lineage.epoch_at(sequence), sequence) if sequence >= 0 else NO_PLACE
+
+
+def kept_upto(place: Place, lineage: Lineage) -> int:
+    """Return the last number up to this place that belongs to the stream; -1: there is none."""
+    if place.belongs_to(lineage):
+        return place.sequence
+    if not lineage.reaches_back_to(place.epoch):
+        return NOTHING
+    later = (term.first for term in lineage.terms if term.epoch > place.epoch)
+    # Without a later term this lineage does not have the epoch yet.
+    return min(place.sequence, min(later, default=SEQUENCE_MAX) - 1)
 
 
 class Bookmark(NamedTuple):
@@ -128,12 +129,6 @@ class Position(Mapping[SourceName, Place]):
         """Return the position with another place of this source."""
         return Position({**self._places, source: place})
 
-    def is_behind(self, other: Position) -> bool:
-        """Return whether it is behind another one: of some source, and before it of none."""
-        return any(place > other.get(source, NO_PLACE) for source, place in self.items()) and all(
-            place <= self.get(source, NO_PLACE) for source, place in other.items()
-        )
-
     def bookmarks(self) -> list[Bookmark]:
         """Return the bookmark of each source, in the order of topics and session IDs."""
         return [Bookmark(source, *self._places[source]) for source in sorted(self._places)]
@@ -164,6 +159,13 @@ class Position(Mapping[SourceName, Place]):
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
             raise InvalidArgument("position", f"{text!r} is not a list of bookmarks in JSON")
         return Position.of(map(_parse_place, parts))
+
+
+def is_behind(position: Position, other: Position) -> bool:
+    """Return whether a position is behind another one: of some source, and before it of none."""
+    return any(place > other.get(source, NO_PLACE) for source, place in position.items()) and all(
+        place <= position.get(source, NO_PLACE) for source, place in other.items()
+    )
 
 
 def _parse_place(text: str) -> Bookmark:

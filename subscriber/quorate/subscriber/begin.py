@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from quorate.protocol.bookmarks import Bookmark, Position
+from quorate.protocol.bookmarks import Bookmark, Position, is_behind
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.times import TIME_NS_MAX, moment_of, nanoseconds_of
 
@@ -156,7 +156,7 @@ def check_order(begin: Begin, end: End, now_ns: int) -> None:
         case Now(), Time(before_ns):
             is_wrong = before_ns < now_ns
         case Position(), Position():
-            is_wrong = begin.is_behind(end)
+            is_wrong = is_behind(begin, end)
         case _:
             return
     if is_wrong:

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from quorate.protocol import patterns
-from quorate.protocol.bookmarks import Position
+from quorate.protocol.bookmarks import Position, is_behind
 from quorate.protocol.choices import choice_of
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.errors import (
@@ -121,6 +121,8 @@ class Subscriber:
         self._request = request
         self._begin = begin
         self._end = end
+        self._named = begin, end
+        """Where the application said that it begins and ends."""
         self._is_over = False
         """Whether the end was handed over."""
         self._delays = delays
@@ -499,6 +501,7 @@ class Subscriber:
             return False
         self._leave()
         self._begin = instead
+        self._named = instead, self._end
         _log.warning("the subscription begins at %s: %s", instead, error)
         self._tell(BeganElsewhere(store.name, error, instead))
         return True
@@ -581,10 +584,9 @@ class Subscriber:
 
     def _follow(self, follower: Follower) -> None:
         """Begin where the store, or the archive, has said. Raises InvalidArgument."""
-        begin, end, ends = self._begin, self._end, follower.ends
-        if _can_be_compared(begin, end) and ends is not None and follower.position.is_behind(ends):
-            assert end is not None
-            raise ends_first(begin, end)
+        (begin, end), ends = self._named, follower.ends
+        if end is not None and ends is not None and _can_be_compared(begin, end):
+            _check_is_before(follower.position, ends, begin, end)
         self._follower = follower
         self._before = follower.position
 
@@ -662,13 +664,18 @@ async def until_going(subscriber: Subscriber) -> None:
     await subscriber._going.wait()
 
 
-def _can_be_compared(begin: Begin, end: End | None) -> bool:
+def _can_be_compared(begin: Begin, end: End) -> bool:
     """Return whether an end before the beginning is a mistake.
 
     What is there now is never before it, and two times were compared when it was opened.
     """
     are_times = isinstance(begin, Time) and isinstance(end, Time)
     return not isinstance(end, Now) and not are_times
+
+
+def _check_is_before(position: Position, ends: Position, begin: Begin, end: End) -> None:
+    if is_behind(position, ends):
+        raise ends_first(begin, end)
 
 
 def _names(begin: Begin, error: UnknownBookmark) -> bool:

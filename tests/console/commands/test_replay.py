@@ -58,6 +58,17 @@ async def test_only_some_fields_are_printed(stores: str) -> None:
     assert "fields to keep and fields to leave out" in err
 
 
+async def test_a_range_ends_by_itself(stores: str) -> None:
+    for follow in ((), ("--follow",)):
+        code, out, _ = await replay(stores, "--end", "before orders/0x1@1:2", *follow)
+        assert (code, out.encode()) == (0, b"".join(each + b"\n" for each in ORDERS[:2]))
+    code, out, _ = await replay(stores, "--from", "at orders/0x1@1:2", "--end", "+1s")
+    assert (code, out.encode()) == (0, ORDERS[2] + b"\n")
+    code, out, err = await replay(stores, "--from", "now", "--end", "-1m")
+    assert (code, out) == (2, "")
+    assert "is before the beginning, now" in err
+
+
 async def test_an_unknown_bookmark_fails_or_begins_elsewhere(stores: str) -> None:
     unknown = ("--from", "orders/0x1@1:1000")
     code, out, err = await replay(stores, *unknown)

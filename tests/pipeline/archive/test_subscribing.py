@@ -26,6 +26,7 @@ from quorate.client.replay import (
     GapCause,
     Item,
     MemoryBookmarkStore,
+    Place,
     Position,
     ReplayedBatch,
     ReplayedMessage,
@@ -288,6 +289,69 @@ async def test_a_time_that_only_the_archive_has(world: World) -> None:
         assert numbers(found) == list(range(550))
     async with world.subscriber(begin="2100-01-01") as subscriber:
         assert len(await until_completed(subscriber)) == 1
+
+
+async def whole(world: World, **options: Any) -> tuple[list[Item], list[type[Event]]]:
+    """All items of a range, and what was told of it."""
+    events: list[Event] = []
+    async with asyncio.timeout(30), world.subscriber(on_event=events.append, **options) as opened:
+        return [item async for item in opened], [type(each) for each in events]
+
+
+async def test_a_range_inside_the_archive_asks_no_store_for_it(world: World) -> None:
+    end = Position({ONE: Place(1, 99), TWO: Place(1, 120)})
+    found, told = await whole(world, end=end)
+    assert told == [ArchiveEntered]
+    assert numbers(found) == list(range(100))
+    assert numbers(found, TWO) == list(range(121))
+    assert [type(each) for each in others(found)] == [Completed]
+
+
+@pytest.mark.parametrize(("end", "last"), [("{}", 29), ("at {}", 29), ("before {}", 28)])
+async def test_an_end_at_a_bookmark_that_only_the_archive_has(
+    world: World, end: str, last: int
+) -> None:
+    found, told = await whole(world, end=end.format(Bookmark(ONE, 1, 29)))
+    assert numbers(found) == list(range(last + 1))
+    assert numbers(found, TWO) == [], "all of it was sent after that"
+    assert told[-1] is ArchiveEntered
+    found, _ = await whole(world, begin="at orders/0x1@1:10", end=Bookmark(TWO, 1, 99))
+    assert numbers(found) == list(range(10, 250))
+    assert numbers(found, TWO) == list(range(100))
+
+
+async def test_an_end_at_a_bookmark_that_the_store_has(world: World) -> None:
+    found, _ = await whole(world, begin=Bookmark(ONE, 1, 29), end=Bookmark(ONE, 3, 519))
+    assert numbers(found) == list(range(30, 520))
+    assert numbers(found, TWO) == list(range(300))
+    assert len(others(found)) == 1
+
+
+async def test_an_end_at_a_time(world: World) -> None:
+    async with world.subscriber(where="$sequence = 120 AND $session = 2") as subscriber:
+        (message, _) = await until_completed(subscriber)
+        assert isinstance(message, ReplayedMessage)
+    found, told = await whole(world, end=message.time)
+    assert numbers(found) == list(range(250))
+    assert numbers(found, TWO) == list(range(message.sequence // 50 * 50))
+    assert told == [ArchiveEntered]
+    found, _ = await whole(world, end="+1s")
+    assert numbers(found) == list(range(550))
+    assert numbers(found, TWO) == list(range(320))
+
+
+async def test_an_end_now_is_behind_the_stores_messages(world: World) -> None:
+    found, told = await whole(world, end=NOW)
+    assert numbers(found) == list(range(550))
+    assert numbers(found, TWO) == list(range(320))
+    assert told == [ArchiveEntered, Subscribed]
+
+
+async def test_an_unknown_end_is_unknown_to_the_archive_too(world: World) -> None:
+    with pytest.raises(UnknownBookmark):
+        await world.subscriber(end=Bookmark(ONE, 1, 5000), timeout=5)
+    with pytest.raises(InvalidArgument, match="is before the beginning"):
+        await world.subscriber(begin=Bookmark(ONE, 1, 30), end=Bookmark(ONE, 1, 29), timeout=5)
 
 
 async def test_a_bookmark_store_keeps_a_place_in_the_archive(world: World) -> None:

@@ -34,6 +34,23 @@ def test_a_new_source_may_begin_where_retention_has_come_to() -> None:
         follower.consecutive("a", ORDERS, 1, 111, 119)
 
 
+@pytest.mark.parametrize("place", [Place(1, 10), Place(2, 5)])
+def test_nothing_behind_the_end(place: Place) -> None:
+    follower = Follower(Position(), Position({ORDERS: Place(1, 9)}))
+    follower.consecutive("a", ORDERS, 1, 0, 4)
+    with pytest.raises(BrokenAnswer, match="behind the end"):
+        follower.moved("a", ORDERS, place)
+    with pytest.raises(BrokenAnswer, match="behind the end"):
+        follower.consecutive("a", SourceName("orders", 2), 1, 0, 0)
+    assert not follower.is_at_end
+    follower.moved("a", ORDERS, Place(1, 9))
+    assert follower.is_at_end
+
+
+def test_a_subscription_without_an_end_is_never_there() -> None:
+    assert not Follower(Position()).is_at_end
+
+
 def test_it_goes_back_only_for_what_is_void() -> None:
     follower = Follower(Position({ORDERS: Place(1, 9)}))
     with pytest.raises(BrokenAnswer):

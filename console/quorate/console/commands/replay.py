@@ -44,6 +44,15 @@ def replay(
             "2026-01-31T12:00Z, or an age such as -15m.  [epoch; most_recent with --name]",
         ),
     ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option(
+            "--end",
+            metavar="END",
+            help="Where to end: now, a bookmark, a position, a time, or one to come such as +5m. "
+            'Before a bookmark, "before" leaves its message out.',
+        ),
+    ] = None,
     unknown_bookmark: Annotated[
         OnUnknownBookmark,
         typer.Option(
@@ -83,7 +92,7 @@ def replay(
     count: Count = None,
     follow: Annotated[
         bool,
-        typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C."),
+        typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C or --end."),
     ] = False,
     name: Annotated[
         str | None,
@@ -135,6 +144,7 @@ def replay(
     opening: dict[str, Any] = {
         "topic_pattern" if pattern else "topic": topic,
         "begin": begin or ("epoch" if name is None else "most_recent"),
+        "end": end,
         "unknown_bookmark": unknown_bookmark,
         "delivered": delivered,
         "where": where,
@@ -188,7 +198,7 @@ class _Replaying:
             try:
                 async with asyncio.timeout(self.until_idle if self.follow else None):
                     item = await anext(given)
-            except TimeoutError:
+            except (TimeoutError, StopAsyncIteration):
                 return
             self.position = subscriber.position
             if isinstance(item, ReplayedBatch | ReplayedMessage):

@@ -84,6 +84,7 @@ class Begins:
         """Return the position behind what is earlier than a time, as far as it could be given.
 
         Missing messages in front of the time may be earlier, and are before the position.
+
         upto: returns the last number of a source that a subscription could be given now.
         Raises StorageFailed, CorruptBatch.
         """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from quorate.protocol.bookmarks import NO_PLACE, Place, Position
+from quorate.protocol.bookmarks import NO_PLACE, Place, Position, kept_upto
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
@@ -42,7 +42,7 @@ class Ending:
         """Return the last number of a stream that is not behind the end; -1: there is none."""
         upto = SEQUENCE_MAX
         if self.position is not None:
-            upto = self.position.get(source, NO_PLACE).kept_upto(lineage)
+            upto = kept_upto(self.position.get(source, NO_PLACE), lineage)
         late = self._late.get(source)
         if late is not None and late.belongs_to(lineage):
             upto = min(upto, late.sequence - 1)
@@ -68,7 +68,9 @@ class Ending:
         end = self.position.get(source, NO_PLACE)
         if place >= end:
             return True
-        return end.epoch <= lineage.epoch and place.kept_upto(lineage) >= self.upto(source, lineage)
+        return end.epoch <= lineage.epoch and kept_upto(place, lineage) >= self.upto(
+            source, lineage
+        )
 
     def is_over(self, is_reached: Callable[[SourceName], bool]) -> bool:
         """Return whether the end of every source that the position names has been reached."""

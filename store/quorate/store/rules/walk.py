@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from quorate.protocol.bookmarks import NO_PLACE, Place, Position, place_at
+from quorate.protocol.bookmarks import NO_PLACE, Place, Position, kept_upto, place_at
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
@@ -89,14 +89,14 @@ class Walk:
         """
         place = self._places.get(source, NO_PLACE)
         lineage = stream.lineage
-        kept_upto = place.kept_upto(lineage)
-        if place == NO_PLACE or kept_upto == place.sequence:
+        last = kept_upto(place, lineage)
+        if place == NO_PLACE or last == place.sequence:
             return None
         if not lineage.reaches_back_to(place.epoch):
             self._places[source] = NO_PLACE
             return None
-        self._places[source] = place_at(lineage, kept_upto)
-        return Range(kept_upto + 1, place.sequence)
+        self._places[source] = place_at(lineage, last)
+        return Range(last + 1, place.sequence)
 
     def read_upto(self, source: SourceName, lineage: Lineage) -> int:
         """Return the number up to which the subscription has read this stream; -1: nothing.
@@ -105,7 +105,7 @@ class Walk:
         """
         place = self._places.get(source, NO_PLACE)
         has_ended = self.ending is not None and self.ending.is_reached(source, lineage, place)
-        upto = SEQUENCE_MAX if has_ended else place.kept_upto(lineage)
+        upto = SEQUENCE_MAX if has_ended else kept_upto(place, lineage)
         return min(upto, self.reading.get(source, upto + 1) - 1)
 
     def meets(self, source: SourceName, stream: Stream) -> None:

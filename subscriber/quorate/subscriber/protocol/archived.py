@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quorate.archive.manifest import ArchivedSource
-from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position, place_at
+from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position, kept_upto, place_at
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range
 
@@ -45,7 +45,7 @@ def upto(archived: ArchivedSource, end: Place) -> int:
     """
     if end.epoch > archived.lineage.epoch:
         return archived.last  # the end came after all that is archived
-    return min(archived.last, end.kept_upto(archived.lineage))
+    return min(archived.last, kept_upto(end, archived.lineage))
 
 
 def fills(archived: ArchivedSource, place: Place, gap: Range) -> Range | None:
