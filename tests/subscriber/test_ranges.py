@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests import seams
 from tests.source.real_stores import RealStores
-from tests.subscriber.test_replay import client, send, sent, stores
+from tests.subscriber.test_replay import QUICK, client, send, sent, stores
 
 from quorate.client import Client, connect_blocking
 from quorate.client.replay import (
@@ -31,6 +31,7 @@ from quorate.client.replay import (
 from quorate.errors import InvalidArgument, UnknownBookmark
 from quorate.protocol.identity import SourceName
 from quorate.subscriber import Subscriber
+from quorate.subscriber.begin import GivenEnd
 
 __all__ = ["client", "stores"]
 
@@ -230,33 +231,53 @@ async def test_a_filter_passes_nothing_near_the_end(client: Client, where: str) 
 
 @pytest.mark.parametrize("end", [NOW, "+4s"])
 async def test_another_store_goes_on_to_the_same_end(
-    client: Client, stores: RealStores, end: object
+    client: Client, stores: RealStores, end: GivenEnd
 ) -> None:
+    """The messages are many times what is read ahead of an application."""
     for session in (1, 2):
-        await send(client, session, 0, 49)
+        await send_large(client, session, 0, 29)
     told: list[Event] = []
-    async with client.subscriber("orders", end=end, on_event=told.append) as subscriber:  # type: ignore[arg-type]
-        items = [await anext(subscriber) for _ in range(10)]
+    async with client.subscriber("orders", end=end, on_event=told.append) as subscriber:
+        items = [await anext(subscriber)]
         (begun,) = told
         assert isinstance(begun, Subscribed)
         if end is NOW:
             for session in (1, 3):
-                await send(client, session, 50, 59)
+                await send_large(client, session, 30, 31)
         await stores.stop([begun.store])
         items += await whole(subscriber)
-    assert sorted(messages(items)) == sent(1, 0, 49) + sent(2, 0, 49)
+    assert sorted(messages(items)) == sent(1, 0, 29) + sent(2, 0, 29)
+    assert [type(each) for each in told] == [Subscribed, StoreLeft, Subscribed]
+
+
+async def send_large(client: Client, session: int, first: int, last: int) -> None:
+    async with client.source("orders", session_id=session, options=QUICK) as source:
+        for number in range(first, last + 1):
+            await source.publish((b"%d" % number).ljust(400_000))
 
 
 @pytest.mark.expects_log("is deregistered")
-async def test_a_source_that_ended_is_not_waited_for(client: Client) -> None:
+async def test_a_source_that_was_deleted_is_not_waited_for(client: Client) -> None:
+    await send(client, 2, 0, 4)
+    source = await client.source("orders", session_id=1, options=QUICK)
+    await source.publish(b"0")
+    position = Position({ONE: Place(1, 9), TWO: Place(1, 4)})
+    async with client.subscriber("orders", end=position) as subscriber:
+        given = [await anext(subscriber) for _ in range(6)]
+        waiting = asyncio.ensure_future(anext(subscriber))
+        await source.deregister()
+        async with asyncio.timeout(30):
+            assert sorted(messages([*given, await waiting])) == sent(1, 0, 0) + sent(2, 0, 4)
+
+
+async def test_what_a_later_epoch_did_not_keep_is_not_waited_for(client: Client) -> None:
     await send(client, 1, 0, 4)
     await send(client, 2, 0, 4)
     position = Position({ONE: Place(1, 9), TWO: Place(1, 4)})
     async with client.subscriber("orders", end=position) as subscriber:
         given = [await anext(subscriber) for _ in range(10)]
         waiting = asyncio.ensure_future(anext(subscriber))
-        async with client.source("orders", session_id=1) as source:
-            await source.deregister()
+        await send(client, 1, 5, 9)
         async with asyncio.timeout(30):
             assert messages([*given, await waiting]) == sent(1, 0, 4) + sent(2, 0, 4)
 

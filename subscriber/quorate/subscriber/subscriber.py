@@ -445,6 +445,7 @@ class Subscriber:
                 assert self._follower is not None
                 if not self._follower.is_at_end:
                     continue
+                self._follower.finish()
                 given = Completed(self._follower.position)
             if isinstance(given, Completed):
                 if self._has_completed:
@@ -576,8 +577,6 @@ class Subscriber:
             return False
         self._leave()
         self._follow(follower)
-        if archived.end_cut is not None:
-            self._end = follower.ends  # the time was for the stores alone
         self._given = archived.given(follower, beginning.ranges)
         self._tell(ArchiveEntered(archived.path, beginning.position))
         return True

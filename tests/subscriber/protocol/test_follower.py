@@ -47,6 +47,14 @@ def test_nothing_behind_the_end(place: Place) -> None:
     assert follower.is_at_end
 
 
+def test_a_range_that_is_over_names_every_source_of_its_end() -> None:
+    other = SourceName("orders", 2)
+    follower = Follower(Position(), Position({ORDERS: Place(1, 9), other: Place(1, 3)}))
+    follower.consecutive("a", ORDERS, 1, 0, 4)
+    follower.finish()
+    assert follower.position == {ORDERS: Place(1, 4), other: Place(1, 3)}
+
+
 def test_a_subscription_without_an_end_is_never_there() -> None:
     assert not Follower(Position()).is_at_end
 

@@ -7,7 +7,7 @@ place, or behind it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -38,12 +38,12 @@ class Begins:
         self._executor = executor
         self._selects = selects
 
-    def _states(self) -> list[SourceState]:
-        return [
-            state
-            for source, state in self._engine.core.sources.items()
-            if self._selects(source.topic)
-        ]
+    def _states(self) -> Iterator[SourceState]:
+        """Yield the sources of these topics. One that is deleted meanwhile is left out."""
+        sources = self._engine.core.sources
+        for source, state in list(sources.items()):
+            if self._selects(source.topic) and sources.get(source) is state:
+                yield state
 
     async def at_position(self, position: Position) -> Beginning:
         """Begin behind a position. Raises StorageFailed."""

@@ -227,8 +227,6 @@ class Archived:
         skipped = 1 if isinstance(marks, Ahead) else 0
         numbers = {each: each.sequence - skipped for each in marks.bookmarks}
         decisive = rules.decisive(numbers, at_store)
-        if decisive is not None:
-            unplaced.pop(decisive.source, None)
         time_ns = self._time_of(decisive) if decisive is not None else None
         if time_ns is not None:
             return self._since(unplaced, at_store, time_ns)

@@ -72,6 +72,7 @@ class Replay:
                 if item is not None:
                     yield item
             if response.completed:
+                follower.finish()
                 yield Completed(follower.position)
 
     async def _read(self) -> store_v1.SubscribeResponse:

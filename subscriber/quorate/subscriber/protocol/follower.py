@@ -37,6 +37,14 @@ class Follower:
             self.place(source) >= end for source, end in self.ends.items()
         )
 
+    def finish(self) -> None:
+        """Name every source of the end, as the range is over.
+
+        Messages of a source of which nothing was given are due behind the end, too.
+        """
+        for source, end in (self.ends or {}).items():
+            self._places.setdefault(source, end)
+
     def place(self, source: SourceName) -> Place:
         """Return the place of a source."""
         return self._places.get(source, NO_PLACE)
