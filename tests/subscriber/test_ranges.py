@@ -177,6 +177,32 @@ async def test_a_source_whose_clock_is_ahead_ends_before_its_first_late_message(
     await send(client, 2, 0, 4)
     async with client.subscriber("orders", end="+2s") as subscriber:
         assert messages(await whole(subscriber)) == sent(1, 0, 4) + sent(2, 0, 4)
+    async with client.subscriber("orders", begin=NOW, end="+3s") as subscriber:
+        await send(client, 2, 5, 9)
+        with seams.TIME_IN_SOURCE_BATCHER.replaced(Ahead(3600)):
+            await send(client, 2, 10, 14)
+        await send(client, 2, 15, 19)
+        assert messages(await whole(subscriber)) == sent(2, 5, 9)
+
+
+async def test_a_time_that_passes_while_no_store_is_there(
+    client: Client, stores: RealStores
+) -> None:
+    for session in (1, 2):
+        await send_large(client, session, 0, 29)
+    ends = time.time() + 2
+    end = datetime.fromtimestamp(ends, UTC)
+    async with client.subscriber("orders", end=end) as subscriber:
+        items = [await anext(subscriber)]
+        await stores.stop("abc")
+        await asyncio.sleep(max(0.0, ends - time.time()))
+        await stores.start("abc")
+        items += await whole(subscriber)
+        follower = subscriber._follower
+        assert follower is not None
+        assert follower.ends is not None
+        assert dict(follower.ends) == {ONE: Place(1, 29), TWO: Place(1, 29)}
+    assert sorted(messages(items)) == sent(1, 0, 29) + sent(2, 0, 29)
 
 
 async def test_blocking_and_in_batches(client: Client, stores: RealStores) -> None:

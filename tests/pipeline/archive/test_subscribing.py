@@ -347,6 +347,24 @@ async def test_an_end_now_is_behind_the_stores_messages(world: World) -> None:
     assert told == [ArchiveEntered, Subscribed]
 
 
+@pytest.mark.parametrize(("word", "last"), [("at", 250), ("before", 249)])
+async def test_an_end_at_a_bookmark_before_all_that_the_store_has_of_a_source(
+    world: World, word: str, last: int
+) -> None:
+    found, _ = await whole(world, end=f"{word} {Bookmark(TWO, 1, 250)}")
+    assert numbers(found) == list(range(250))
+    assert numbers(found, TWO) == list(range(last + 1))
+
+
+@pytest.mark.expects_log("is deregistered")
+async def test_an_end_now_is_behind_a_source_that_the_archive_alone_has(world: World) -> None:
+    async with world.client.source("orders", session_id=2, options=QUICK) as source:
+        await source.deregister()
+    found, _ = await whole(world, end=NOW)
+    assert numbers(found) == list(range(550))
+    assert numbers(found, TWO) == list(range(300))
+
+
 async def test_an_unknown_end_is_unknown_to_the_archive_too(world: World) -> None:
     with pytest.raises(UnknownBookmark):
         await world.subscriber(end=Bookmark(ONE, 1, 5000), timeout=5)

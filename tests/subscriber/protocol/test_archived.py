@@ -17,6 +17,7 @@ from quorate.subscriber.protocol.archived import (
     fills,
     since,
     unplaced,
+    upto,
 )
 from quorate.v1 import messages_pb2 as v1
 
@@ -105,6 +106,21 @@ def test_what_is_archived_is_never_void() -> None:
 )
 def test_a_time_is_found_in_both(at_stores: Place | None, first: int | None, place: Place) -> None:
     assert since(SOURCE, at_stores, first) == place
+
+
+@pytest.mark.parametrize(
+    ("end", "last"),
+    [
+        (NO_PLACE, -1),
+        (Place(5, 60), 60),
+        (Place(5, 200), 99),
+        # All that is archived was before the source began anew, or before a later epoch.
+        (Place(7, 3), 99),
+        (Place(1, 5), -1),
+    ],
+)
+def test_nothing_behind_the_end_is_archived(end: Place, last: int) -> None:
+    assert upto(SOURCE, end) == last
 
 
 def test_the_bookmark_at_which_a_store_cuts() -> None:
