@@ -187,7 +187,10 @@ class ReplayedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The end of history: the messages that follow came after the subscription began."""
+    """The end of history: the messages that follow came after the subscription began.
+
+    A subscription with an end yields it as its last item, once all up to the end was given.
+    """
 
     position: Position
     """The position behind all that was given."""

@@ -18,8 +18,8 @@ class UnknownBookmark(QuorateError):
     def describe(self) -> str:
         return (
             f"Store {self.store} has no message {self.bookmark}: it was let go, a later epoch did "
-            "not keep it, or it is of another group. Begin at a time or at EPOCH, or say what to "
-            "do with unknown_bookmark."
+            "not keep it, or it is of another group. Name a time instead. To begin elsewhere, say "
+            "where with unknown_bookmark."
         )
 
 
