@@ -164,6 +164,7 @@ class Store:
         kept.retained_from = truth.retained_from
         for at in [at for at, row in kept.rows.items() if row.last < kept.retained_from]:
             del kept.rows[at], self.journal[at]
+        self.changed.add(source)
 
     def stream(self, source: SourceName, *, stable: bool) -> Stream:
         kept = self.kept[source]
