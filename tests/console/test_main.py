@@ -78,7 +78,16 @@ def test_a_command_shows_its_own_help_without_grpc(name: str) -> None:
 
 FIRST = {
     "send": ["--stores", "--session-id", "--file", "--key", "--property", "--help"],
-    "receive": ["--stores", "--session-id", "--from", "--last", "--count", "--pattern", "--help"],
+    "receive": [
+        "--stores",
+        "--session-id",
+        "--from",
+        "--last",
+        "--where",
+        "--count",
+        "--pattern",
+        "--help",
+    ],
 }
 
 

@@ -183,6 +183,7 @@ async def test_what_is_wrong_ends_the_stream_and_leaves_nothing(
         stream = await client.open()
         assert stream.next_sequence == 0
         await send(stream, large(0))
+        await stream.durable(0)
         await fragments_left(node, COUNT)
         assert frames_of(await fetched(client)) == [large(0).joined()]
 
