@@ -345,6 +345,7 @@ LIVE_STREAM = "quorate.source.io.live_stream"
 LIVE_STREAM_KEEPALIVES_DUE = Seam(LIVE_STREAM, "LiveStream.keepalives_due")
 
 STORE_SESSION = "quorate.source.io.store_session"
+STORE_SESSION_INIT = Seam(STORE_SESSION, "StoreSession.__init__")
 DELAY_IN_STORE_SESSION = Seam(STORE_SESSION, "delay")
 
 SOURCE_CORE = "quorate.source.protocol.core"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests import seams
 from tests.source.real_stores import HURRIED, Crash, RealStores, crash, numbered
 from tests.source.support import event_of
 
 from quorate.protocol.errors import NoQuorum, PolicyNotInForce
+from quorate.protocol.identity import StoreAddress
 from quorate.source import Layout, MembershipChanged, Source, StoreGroup
 
 pytestmark = pytest.mark.expects_log(
@@ -123,6 +126,27 @@ async def interrupted(stores: RealStores, old: str, new: str, nth: int) -> None:
     else:
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
+
+
+async def test_only_configured_stores_are_told_to_take_over(
+    stores: RealStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, bool] = {}
+
+    begun = seams.STORE_SESSION_INIT.real()
+
+    def begin_session(self: Any, store: StoreAddress, *, take_over: bool, **more: Any) -> None:
+        begun(self, store, take_over=take_over, **more)
+        asked[store.name] = take_over
+
+    await stores.start("abcdef")
+    await begin(stores, "abc")
+    await interrupted(stores, "abc", "def", 1)
+    seams.STORE_SESSION_INIT.replace(monkeypatch, begin_session)
+    async with await stores.open("abc", take_over=True):
+        pass
+    assert {name for name in asked if asked[name]} == set("abc")
+    assert {name for name in asked if not asked[name]} == set("def")
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3])

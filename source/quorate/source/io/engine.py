@@ -99,9 +99,11 @@ class Engine:
             connections=self._connections,
             instance=instance,
             reg_id=reg_id,
-            take_over=take_over,
             delays=options.delays,
         )
+        configured = (layout, *previous) if take_over else ()
+        self._takes_over_at = {store.name for each in configured for store in each.stores}
+        """The stores that are told so. Others say if the configuration is an old one."""
         self._unanswered_after = options.unanswered_after
         self._sessions: dict[str, StoreSession] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -311,7 +313,9 @@ class Engine:
             self._loop.call_soon(task.cancel)
         for name, address in self.core.stores.items():
             if name not in self._sessions:
-                session = self._sessions[name] = self._session_of(address)
+                session = self._sessions[name] = self._session_of(
+                    address, take_over=name in self._takes_over_at
+                )
                 running = self._running[name] = self._loop.create_task(session.run())
                 running.add_done_callback(partial(_release, session))
 
