@@ -1,0 +1,235 @@
+"""The story of five subscribers, at paces and with filters of their own, while stores die.
+
+Each is compared with what was sent: all of it that it wants, in each source's order, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from tests.end_to_end.processes import Progress
+from tests.end_to_end.world import Store, World
+
+from quorate.client import Source, connect
+from quorate.client.replay import Gap, Item, ReplayedMessage, StoreLeft, Withdrawn
+from quorate.subscriber import Subscriber
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.expects_log("does not take|lost its quorum|without its data|in limbo"),
+]
+
+AIRPORTS = ("EWR", "JFK", "LGA")
+_CARRIERS = ("UA", "B6", "EV", "DL", "AA")
+_AT_ONCE = 40
+_PAUSE_SECONDS = 0.05
+_PATIENCE_SECONDS = 120.0
+
+Flight = dict[str, Any]
+LAST: Flight = {"carrier": "UA", "dep_delay": 60, "distance": 2500}
+
+
+def flight(airport: str, number: int) -> Flight:
+    """Make up a departure. Some have no delay, as they were cancelled."""
+    chance = random.Random(f"{airport}{number}")
+    delay = chance.choice((None, chance.randint(-10, 240)))
+    return {
+        "flight": number,
+        "origin": airport,
+        "carrier": chance.choice(_CARRIERS),
+        "dep_delay": delay,
+        "distance": chance.randint(100, 5000),
+    }
+
+
+@dataclass
+class Airport:
+    """A source of departures, which goes on until it is told to stop."""
+
+    name: str
+    progress: Progress
+    sent: list[Flight] = field(default_factory=list)
+    _stopped: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def topic(self) -> str:
+        return f"flights.{self.name}"
+
+    async def run(self, source: Source) -> None:
+        """Send until it is stopped. The last flight is one that each reader wants."""
+        while not self._stopped.is_set():
+            first = len(self.sent)
+            await self._send(
+                source, [flight(self.name, number) for number in range(first, first + _AT_ONCE)]
+            )
+            # All together send less than the slowest reader takes.
+            await asyncio.sleep(_PAUSE_SECONDS)
+        await self._send(source, [{**LAST, "flight": len(self.sent), "origin": self.name}])
+
+    async def _send(self, source: Source, flights: list[Flight]) -> None:
+        await source.send_many([json.dumps(each).encode() for each in flights], wait_quorum=True)
+        await source.flush(timeout=_PATIENCE_SECONDS)
+        self.sent += flights
+        self.progress.made()
+
+    async def until_sent(self, more: int) -> None:
+        wanted = len(self.sent) + more
+        await self.progress.until(f"{self.name} goes on", lambda: len(self.sent) >= wanted)
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+
+@dataclass
+class Reader:
+    """A subscriber, and what it was handed."""
+
+    name: str
+    wants: Callable[[Flight], bool]
+    options: dict[str, Any]
+    shows: Callable[[Flight], Flight] = lambda flight: flight
+    handed: dict[str, list[tuple[int, Flight]]] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
+    moves: int = 0
+
+    def take(self, item: Item) -> None:
+        if isinstance(item, ReplayedMessage):
+            self.handed.setdefault(item.topic, []).append((item.sequence, json.loads(item.payload)))
+        elif isinstance(item, Withdrawn):
+            kept = [each for each in self.handed[item.source.topic] if each[0] < item.first]
+            self.handed[item.source.topic] = kept
+        elif isinstance(item, Gap):
+            self.gaps.append(item)
+
+    def told(self, event: object) -> None:
+        self.moves += isinstance(event, StoreLeft)
+
+    async def run(self, subscriber: Subscriber, is_over: Callable[[Reader], bool]) -> None:
+        async for item in subscriber:
+            self.take(item)
+            if is_over(self):
+                return
+
+    def last(self, airport: Airport) -> int:
+        """Return the last number that it was handed."""
+        handed = self.handed.get(airport.topic)
+        return handed[-1][0] if handed else -1
+
+    def wanted(self, airport: Airport) -> list[tuple[int, Flight]]:
+        return [
+            (number, self.shows(flight))
+            for number, flight in enumerate(airport.sent)
+            if self.wants(flight)
+        ]
+
+
+def readers() -> list[Reader]:
+    def is_late(flight: Flight) -> bool:
+        return flight["carrier"] == "UA" and (flight["dep_delay"] or 0) > 15
+
+    return [
+        Reader("all", lambda _: True, {}),
+        Reader("late", is_late, {"where": "carrier = 'UA' AND dep_delay > 15"}),
+        Reader("paced", lambda _: True, {"rate": "8000/s"}),
+        Reader(
+            "selected",
+            lambda flight: flight["distance"] >= 1000,
+            {"where": "distance >= 1000", "select": "flight, origin"},
+            lambda flight: {name: flight[name] for name in ("flight", "origin")},
+        ),
+        Reader("durable", lambda _: True, {"delivered": "durable"}),
+    ]
+
+
+@asynccontextmanager
+async def running(reader: Reader, world: World, first_store: int) -> AsyncIterator[Subscriber]:
+    names = [*world.stores]
+    turned = names[first_store % 3 :] + names[: first_store % 3]
+    async with connect(world.addresses_of(*turned)) as client:
+        opening = client.subscriber(
+            topic_pattern="flights[.].*", on_event=reader.told, **reader.options
+        )
+        async with opening as subscriber:
+            yield subscriber
+
+
+async def killed_and_back(store: Store, airports: list[Airport], *, wiped: bool) -> None:
+    """Kill a store, and start it again once the others have gone on. Wait until it is whole."""
+    incarnation = store.facts["incarnation"]
+    await store.kill()
+    await asyncio.gather(*(airport.until_sent(200) for airport in airports))
+    if wiped:
+        store.wipe()
+    await store.start()
+    if wiped:
+        await store.until_it_vouches(other_than=incarnation)
+    await store.progress.until(
+        f"{store.name} takes every source",
+        lambda: all(
+            store.of(session).get("stable_upto", -1) >= len(airport.sent) - 3 * _AT_ONCE
+            for session, airport in enumerate(airports, 1)
+        ),
+    )
+
+
+async def until_all_go_on(world: World, everyone: list[Reader], airports: list[Airport]) -> None:
+    """Wait until each reader was handed what has been sent since, of each airport."""
+    since = {airport.name: len(airport.sent) for airport in airports}
+    await world.progress.until(
+        "every subscriber goes on",
+        lambda: all(
+            reader.last(airport) >= since[airport.name]
+            for reader in everyone
+            for airport in airports
+        ),
+    )
+
+
+@pytest.mark.long
+async def test_five_subscribers_are_handed_what_was_sent_while_stores_die(world: World) -> None:
+    stores = await world.founded("s1", "s2", "s3")
+    airports = [Airport(name, world.progress) for name in AIRPORTS]
+    everyone = readers()
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(connect(world.addresses))
+        sending: list[asyncio.Task[None]] = []
+        for session, airport in enumerate(airports, 1):
+            opening = client.source(airport.topic, session_id=session)
+            source = await stack.enter_async_context(opening)
+            sending.append(asyncio.create_task(airport.run(source)))
+
+        def is_over(reader: Reader) -> bool:
+            return all(
+                task.done() and reader.last(airport) == len(airport.sent) - 1
+                for task, airport in zip(sending, airports, strict=True)
+            )
+
+        reading = [
+            asyncio.create_task(
+                reader.run(await stack.enter_async_context(running(reader, world, at)), is_over)
+            )
+            for at, reader in enumerate(everyone)
+        ]
+        for wiped in (False, True):
+            for store in stores:
+                await killed_and_back(store, airports, wiped=wiped)
+                store.pause()
+                await until_all_go_on(world, everyone, airports)
+                store.resume()
+        for airport in airports:
+            airport.stop()
+        await asyncio.gather(*sending)
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await asyncio.gather(*reading)
+    for reader in everyone:
+        assert reader.gaps == []
+        assert reader.moves >= 2, reader.name
+        for airport in airports:
+            assert reader.handed[airport.topic] == reader.wanted(airport), reader.name
