@@ -111,15 +111,14 @@ class Reader:
     def told(self, event: object) -> None:
         self.moves += isinstance(event, StoreLeft)
 
-    async def run(self, subscriber: Subscriber, is_over: Callable[[Reader], bool]) -> None:
+    async def run(self, subscriber: Subscriber, progress: Progress) -> None:
         async for item in subscriber:
             self.take(item)
-            if is_over(self):
-                return
+            progress.made()
 
-    def last(self, airport: Airport) -> int:
-        """Return the last number that it was handed."""
-        handed = self.handed.get(airport.topic)
+    def last(self, airport: str) -> int:
+        """Return the last number of an airport that it was handed."""
+        handed = self.handed.get(f"flights.{airport}")
         return handed[-1][0] if handed else -1
 
     def wanted(self, airport: Airport) -> list[tuple[int, Flight]]:
@@ -179,16 +178,11 @@ async def killed_and_back(store: Store, airports: list[Airport], *, wiped: bool)
     )
 
 
-async def until_all_go_on(world: World, everyone: list[Reader], airports: list[Airport]) -> None:
-    """Wait until each reader was handed what has been sent since, of each airport."""
-    since = {airport.name: len(airport.sent) for airport in airports}
+async def until_handed(world: World, everyone: list[Reader], numbers: dict[str, int]) -> None:
+    """Wait until each reader was handed these numbers of each airport, or later ones."""
     await world.progress.until(
         "every subscriber goes on",
-        lambda: all(
-            reader.last(airport) >= since[airport.name]
-            for reader in everyone
-            for airport in airports
-        ),
+        lambda: all(reader.last(name) >= numbers[name] for reader in everyone for name in numbers),
     )
 
 
@@ -205,15 +199,11 @@ async def test_five_subscribers_are_handed_what_was_sent_while_stores_die(world:
             source = await stack.enter_async_context(opening)
             sending.append(asyncio.create_task(airport.run(source)))
 
-        def is_over(reader: Reader) -> bool:
-            return all(
-                task.done() and reader.last(airport) == len(airport.sent) - 1
-                for task, airport in zip(sending, airports, strict=True)
-            )
-
         reading = [
             asyncio.create_task(
-                reader.run(await stack.enter_async_context(running(reader, world, at)), is_over)
+                reader.run(
+                    await stack.enter_async_context(running(reader, world, at)), world.progress
+                )
             )
             for at, reader in enumerate(everyone)
         ]
@@ -221,13 +211,16 @@ async def test_five_subscribers_are_handed_what_was_sent_while_stores_die(world:
             for store in stores:
                 await killed_and_back(store, airports, wiped=wiped)
                 store.pause()
-                await until_all_go_on(world, everyone, airports)
+                await until_handed(
+                    world, everyone, {each.name: len(each.sent) for each in airports}
+                )
                 store.resume()
         for airport in airports:
             airport.stop()
         await asyncio.gather(*sending)
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            await asyncio.gather(*reading)
+        await until_handed(world, everyone, {each.name: len(each.sent) - 1 for each in airports})
+        for task in reading:
+            task.cancel()
     for reader in everyone:
         assert reader.gaps == []
         assert reader.moves >= 2, reader.name
