@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: help setup setup-core demo test test-core test-long simulate brute-force soak transcripts lint types check docs proto proto-check bench bench-pairs bench-recovery bench-replay bench-spark bench-subscriptions pipeline-example clean
+.PHONY: help setup setup-core demo test test-core test-long simulate brute-force soak transcripts lint types check docs proto proto-check bench bench-crowd bench-pairs bench-recovery bench-replay bench-spark bench-subscriptions pipeline-example clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -73,6 +73,9 @@ bench-replay: $(CORE) ## measure replays, filters and their latency: MESSAGES=10
 
 bench-subscriptions: $(CORE) ## measure what idle subscriptions cost a store: SUBSCRIPTIONS=1000
 	$(BIN)/python -m bench.subscriptions $(if $(SUBSCRIPTIONS),--subscriptions $(SUBSCRIPTIONS))
+
+bench-crowd: $(CORE) ## measure what subscribers at full speed cost a source: SUBSCRIBERS=20
+	$(BIN)/python -m bench.crowd $(if $(SUBSCRIBERS),--subscribers $(SUBSCRIBERS))
 
 bench-spark: $(STAMP) ## measure reading, writing, archiving and auditing with Spark: MESSAGES=5000000, RUNS=5
 	$(BIN)/python -m bench.spark $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(RUNS),--runs $(RUNS))
