@@ -35,6 +35,7 @@ CLIENT = {"close", "receiver", "source", "subscriber"}
 SOURCE = {
     "close",
     "commit",
+    "delete",
     "deregister",
     "epoch",
     "events",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests import seams
@@ -44,7 +45,26 @@ def test_each_message_has_its_own() -> None:
     expected = [(b"a", b"key", {"name": b"value"}), (b"b", None, {}), (b"c", b"", {})]
     assert [content(message) for message in batch.messages()] == expected
     assert [content(message) for message in batch._part(11, 12).messages()] == expected[1:]
-    assert batch._part(10, 11).attributes_of(10) == (b"key", {"name": b"value"})
+    assert batch._part(10, 11).attributes_of(10) == Attributes(b"key", {"name": b"value"})
+
+
+def test_each_message_has_its_own_time_and_expiry() -> None:
+    own = [Attributes(b"k", deleted=True), Attributes(expires_ns=5_000), NO_ATTRIBUTES]
+    frame = encode_batch(NAME, 1, 10, [b""] * 3, 2_000, b"", own, [0, 9_000, 500])
+    header = read_header(frame)
+    piece = BatchPart(header.first, header.last, header, frame, retransmitted=False)
+    batch = DeliveredBatch(piece, Consumption(0), lambda *_: None)
+
+    def facts(batch: DeliveredBatch) -> list[tuple[int, bool, datetime | None]]:
+        return [(each.timestamp_ns, each.deleted, each.expires) for each in batch.messages()]
+
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    expires = epoch + timedelta(microseconds=5)
+    expected = [(2_000, True, None), (11_000, False, expires), (2_500, False, None)]
+    assert facts(batch) == expected
+    assert facts(batch._part(11, 12)) == expected[1:]
+    assert batch.timestamp_ns == 2_000
+    assert next(each.time for each in batch.messages()) == epoch + timedelta(microseconds=2)
 
 
 def test_a_batch_without() -> None:
@@ -85,7 +105,7 @@ def test_what_an_application_does_to_no_properties_stays_with_it() -> None:
     for number in (10, 11):
         dict.update(batch.attributes_of(number).properties, {"name": b"other"})
         assert batch.attributes_of(number).properties == {}
-    assert checked_attributes(b"key") == (b"key", {})
+    assert checked_attributes(b"key") == Attributes(b"key")
 
 
 SENT = [

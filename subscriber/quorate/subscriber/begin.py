@@ -9,9 +9,8 @@ from datetime import datetime
 
 from quorate.protocol.bookmarks import Bookmark, Position, is_behind
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.times import TIME_NS_MAX, moment_of, nanoseconds_of
+from quorate.protocol.times import TIME_NS_MAX, moment_of, nanoseconds_of, seconds_of
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _POINTS = (
     "a bookmark such as orders/0x1@7:3836, a position, a time such as "
     '2026-01-31T12:00Z, or one from now such as "-15m" or "+5m"'
@@ -200,9 +199,9 @@ def _split(text: str) -> tuple[str, str]:
 def _parsed(name: str, text: str, now_ns: int, wanted: str) -> _Point:
     if text.lower() in _NAMED:
         return _NAMED[text.lower()]
-    if span := re.fullmatch(r"([+-])(\d+(?:\.\d+)?)([smhd])", text):
-        nanoseconds = int(float(span[2]) * _UNITS[span[3]] * 1e9)
-        time_ns = now_ns + nanoseconds if span[1] == "+" else now_ns - nanoseconds
+    if text[:1] in ("+", "-") and (seconds := seconds_of(text[1:])) is not None:
+        nanoseconds = int(seconds * 1e9)
+        time_ns = now_ns + nanoseconds if text[0] == "+" else now_ns - nanoseconds
         return Time(max(-TIME_NS_MAX, min(time_ns, TIME_NS_MAX)))
     if text.startswith("["):
         return Position.parse(text)

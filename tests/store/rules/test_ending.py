@@ -22,6 +22,12 @@ def walk(ending: Ending, position: Position | None = None) -> Walk:
     return Walk(position or Position(), 0, lambda topic: topic == "orders", ending)
 
 
+def earlier(ending: Ending, first: int, *times: int) -> Range | None:
+    """Ask what of these messages of ORDERS is before the end."""
+    part = Range(first, first + len(times) - 1)
+    return ending.earlier(ORDERS, part, lambda number: Place(1, number), lambda: times)
+
+
 def held(*ranges: tuple[int, int]) -> RangeSet:
     return RangeSet(Range(*each) for each in ranges)
 
@@ -51,9 +57,9 @@ def test_nothing_of_a_source_that_is_new_since() -> None:
 
 def test_without_a_position_the_time_alone_counts() -> None:
     ending = Ending(None, 100)
-    assert not ending.is_too_late(ORDERS, Place(1, 0), 99)
+    assert earlier(ending, 0, 99) == Range(0, 0)
     assert ending.upto(ORDERS, FIRST) == SEQUENCE_MAX
-    assert ending.is_too_late(ORDERS, Place(1, 5), 100)
+    assert earlier(ending, 5, 100) is None
     assert ending.upto(ORDERS, FIRST) == 4
     assert ending.upto(OTHER, FIRST) == SEQUENCE_MAX
     assert not ending.is_over(lambda _: True)
@@ -61,7 +67,7 @@ def test_without_a_position_the_time_alone_counts() -> None:
 
 def test_the_time_counts_beside_the_position() -> None:
     ending = Ending(None, 100)
-    assert ending.is_too_late(ORDERS, Place(1, 5), 100)
+    assert earlier(ending, 5, 100) is None
     ending.fix(Position({ORDERS: Place(1, 9), OTHER: Place(1, 9)}))
     assert ending.upto(ORDERS, FIRST) == 4
     assert ending.upto(OTHER, FIRST) == 9
@@ -70,13 +76,20 @@ def test_the_time_counts_beside_the_position() -> None:
 
 def test_a_late_message_that_is_void_ends_nothing() -> None:
     ending = Ending(None, 100)
-    assert ending.is_too_late(ORDERS, Place(1, 7), 100)
+    assert earlier(ending, 7, 100) is None
     assert ending.upto(ORDERS, CUT_SHORT) == SEQUENCE_MAX
     assert ending.upto(ORDERS, ANEW) == SEQUENCE_MAX
 
 
 def test_without_a_time_no_message_is_too_late() -> None:
-    assert not Ending(Position({ORDERS: Place(1, 9)})).is_too_late(ORDERS, Place(1, 0), 2**62)
+    assert earlier(Ending(Position({ORDERS: Place(1, 9)})), 0, 2**62) == Range(0, 0)
+
+
+def test_the_time_may_come_inside_a_batch() -> None:
+    ending = Ending(None, 100)
+    # A clock that was set back makes a message behind the end no earlier one.
+    assert earlier(ending, 5, 98, 99, 100, 99) == Range(5, 6)
+    assert ending.upto(ORDERS, FIRST) == 6
 
 
 @pytest.mark.parametrize(
@@ -144,7 +157,8 @@ def test_it_is_over_when_each_source_that_is_wanted_has_reached_its_end() -> Non
 def test_a_walk_without_an_end_is_never_over() -> None:
     going = Walk(Position(), 0, lambda _: True)
     assert not going.is_over(lambda _: FIRST)
-    assert not going.is_too_late(ORDERS, Stream(FIRST, 9), Range(0, 9), 2**62)
+    stream = Stream(FIRST, 9)
+    assert going.earlier(ORDERS, stream, Range(0, 0), lambda: [2**62]) == Range(0, 0)
 
 
 def test_a_source_that_is_over_counts_as_read() -> None:

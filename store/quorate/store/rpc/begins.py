@@ -145,9 +145,9 @@ def _first_at(reads: Reads, wanted: Iterable[tuple[int, int]], end: int) -> int:
 
 
 def _before_next(reads: Reads, reg_id: int, first: int, upto: int) -> int:
-    """Return the last number up to this one that is before the next batch from `first` on."""
+    """Return the last number up to this one that is before the next message from `first` on."""
     entry = next(entries(reads, reg_id, first, upto, 1), None)
-    return min(upto, entry.first - 1) if entry is not None else upto
+    return min(upto, max(entry.first, first) - 1) if entry is not None else upto
 
 
 def _journal_place(reads: Reads, reg_id: int, sequence: int) -> int | None:

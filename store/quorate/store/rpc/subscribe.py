@@ -12,6 +12,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -177,11 +178,13 @@ class Subscription:
             part = walk.passes(
                 header.source, stream, HeldRange(header.first, header.last, header.epoch)
             )
-            if part is not None and not walk.is_too_late(
-                header.source, stream, part, header.timestamp_ns
-            ):
+            if part is None:
+                continue
+            piece = Piece(header, row.frame, part, row.large)
+            part = walk.earlier(header.source, stream, part, piece.times)
+            if part is not None:
                 walk.given(header.source, stream, part)
-                found.append(Piece(header, row.frame, part, row.large))
+                found.append(replace(piece, part=part))
         return found
 
     async def _owed(self, source: SourceName) -> list[store_v1.Given | Piece]:
@@ -212,10 +215,12 @@ class Subscription:
                 engine.found_unreadable(state, each.part, each.problem)
                 return found
             header = each.large.header if each.large is not None else read_header(each.frame)
-            if walk.is_too_late(source, stream, each.part, header.timestamp_ns):
+            piece = Piece(header, each.frame, each.part, each.large)
+            part = walk.earlier(source, stream, each.part, piece.times)
+            if part is None:
                 return found
-            walk.given(source, stream, each.part)
-            found.append(Piece(header, each.frame, each.part, each.large))
+            walk.given(source, stream, part)
+            found.append(replace(piece, part=part))
         walk.owed.add(source)  # there may be more
         return found
 

@@ -6,12 +6,13 @@ made once, so the end is the same at each store. Nothing is read here, and no cl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from quorate.protocol.bookmarks import NO_PLACE, Place, Position, kept_upto
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import Range
 
 
 class Ending:
@@ -48,15 +49,26 @@ class Ending:
             upto = min(upto, late.sequence - 1)
         return upto
 
-    def is_too_late(self, source: SourceName, place: Place, time_ns: int) -> bool:
-        """Return whether the next message of a source is not earlier than the time.
+    def earlier(
+        self,
+        source: SourceName,
+        part: Range,
+        place_of: Callable[[int], Place],
+        times: Callable[[], Sequence[int]],
+    ) -> Range | None:
+        """Return the next numbers of a source as far as they are earlier than the time; None: none.
 
-        Then it is behind the end, and so is every later message of its stream.
+        The first message that is not is behind the end, and so is every later one of its stream.
+
+        times: returns the time of each message of the part.
         """
-        if self.before_ns is None or time_ns < self.before_ns:
-            return False
-        self._late[source] = place
-        return True
+        if self.before_ns is None:
+            return part
+        for number, time_ns in zip(range(part.first, part.last + 1), times(), strict=True):
+            if time_ns >= self.before_ns:
+                self._late[source] = place_of(number)
+                return Range(part.first, number - 1) if number > part.first else None
+        return part
 
     def is_reached(self, source: SourceName, lineage: Lineage, place: Place) -> bool:
         """Return whether nothing of a source is left between its place and the end.

@@ -8,8 +8,9 @@ Batches are not read here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from quorate.protocol.bookmarks import NO_PLACE, Place, Position, kept_upto, place_at
 from quorate.protocol.identity import SourceName
@@ -158,11 +159,20 @@ class Walk:
             return None
         return Range(first, last)
 
-    def is_too_late(self, source: SourceName, stream: Stream, part: Range, time_ns: int) -> bool:
-        """Return whether the end comes before these numbers, which are the next, by their time."""
+    def earlier(
+        self,
+        source: SourceName,
+        stream: Stream,
+        part: Range,
+        times: Callable[[], Sequence[int]],
+    ) -> Range | None:
+        """Return these numbers, which are the next, as far as the end does not come first by time.
+
+        times: returns the time of each. None: the end comes before all of them.
+        """
         if self.ending is None:
-            return False
-        return self.ending.is_too_late(source, place_at(stream.lineage, part.first), time_ns)
+            return part
+        return self.ending.earlier(source, part, partial(place_at, stream.lineage), times)
 
     def is_over(self, lineage_of: Callable[[SourceName], Lineage]) -> bool:
         """Return whether all up to the end was given. lineage_of: of a source at this store."""
