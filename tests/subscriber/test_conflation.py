@@ -85,6 +85,7 @@ async def test_behind_the_bookmark_of_the_first_the_newest_comes_again(client: C
         assert isinstance(first, ReplayedMessage)
         assert first.bookmark.sequence == 1
     async with client.subscriber("orders", begin=str(first.bookmark), **LONG) as subscriber:
+        assert subscriber.position == {first.source: first.bookmark.place}
         found = shown(await until_completed(subscriber))
         assert found == [(7, 4, 2), (8, 2, 3), (9, 3, 3)]
 
@@ -116,6 +117,15 @@ async def test_nothing_is_handed_over_in_a_pause(client: Client) -> None:
                 await anext(subscriber)
         subscriber.resume()
         assert len(await until_completed(subscriber)) == 3
+
+
+async def test_nothing_is_handed_over_once_it_is_closed(client: Client) -> None:
+    await send(client, 1, 0, 9)
+    async with client.subscriber("orders", **LONG) as subscriber:
+        await anext(subscriber)
+        await subscriber.close()
+        with pytest.raises(Closed):
+            await anext(subscriber)
 
 
 async def test_closing_ends_the_waiting(client: Client) -> None:

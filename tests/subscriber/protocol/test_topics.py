@@ -37,13 +37,14 @@ def test_each_topic_has_its_condition() -> None:
     assert not passes(where, "orders", price=99)
     assert not passes(where, "orders")
     assert passes(where, "it's")
-    assert not passes(where, "other", price=101)
+    assert not passes(where, "other", price=101, vip=True)
 
 
 def test_a_condition_for_all_topics() -> None:
     topics = read_topics({"orders": "price > 100", "trades": None}, None, "size > 5 OR vip")
     assert passes(topics.where, "orders", price=101, vip=True)
     assert not passes(topics.where, "orders", price=99, vip=True)
+    assert not passes(topics.where, "orders", price=99, size=6)
     assert not passes(topics.where, "orders", price=101)
     assert passes(topics.where, "trades", size=6)
     assert not passes(topics.where, "trades", size=5)
