@@ -251,6 +251,12 @@ async def test_a_pause_and_a_cancelled_call_lose_nothing(client: Client) -> None
     [
         ({"rate": "fast"}, "rate"),
         ({"rate": "10/s", "delivered": "live"}, "live"),
+        ({"paused": True, "delivered": "live"}, "^paused: .*live"),
+        ({"conflation": "1s"}, "^conflation: needs a conflation_key"),
+        ({"conflation_key": "key"}, "^conflation_key: needs a conflation"),
+        ({"conflation": 0, "conflation_key": "key"}, "not above 0"),
+        ({"conflation": -1, "conflation_key": "key"}, "not above 0"),
+        ({"conflation": 1, "conflation_key": "id", "select": "price"}, "select leaves out"),
         ({"rate_max_gap": 1.0}, "needs a rate"),
         ({"rate": "2x", "rate_max_gap": 0.0}, "above 0"),
     ],

@@ -57,6 +57,9 @@ async def test_the_programs(stores: str, tmp_path: Path) -> None:
     begin, end = "at orders/0x1@1:1", "before orders/0x1@1:4"
     assert await defined("a_range")(stores, begin, end) == PAYLOADS[1:4]
     assert await defined("big_orders")(stores) == [1, 4]
+    assert await defined("newest_prices")(stores) == {b"key": (PAYLOADS[-1], len(PAYLOADS))}
+    of_both = await defined("orders_and_trades")(stores)
+    assert of_both == [("orders", number) for number in (1, 2, 4, 5, 7, 8)]
     file = str(tmp_path / "risk.db")
     some = await defined("some_more")(stores, file, 4)
     assert some + await defined("some_more")(stores, file, 5) == PAYLOADS
@@ -65,7 +68,10 @@ async def test_the_programs(stores: str, tmp_path: Path) -> None:
 
 def test_each_program_is_run() -> None:
     names = {name for code in CODE for name in re.findall(r"^(?:async )?def (\w+)", code, re.M)}
-    assert names == {"everything", "a_part", "a_range", "big_orders", "some_more", "all_keys"}
+    assert names == {
+        "everything", "a_part", "a_range", "big_orders", "some_more", "all_keys", "newest_prices",
+        "orders_and_trades",
+    }  # fmt: skip
 
 
 def test_the_texts_of_begin_are_read() -> None:

@@ -38,6 +38,7 @@ from quorate.subscriber.blocking import Subscriber
 from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import Event as SubscriberEvent
 from quorate.subscriber.options import Delivered, OnUnknownBookmark
+from quorate.subscriber.protocol.topics import GivenTopics
 from quorate.subscriber.subscriber import SAVE_SECONDS
 from quorate.transport import forks
 from quorate.transport.blocking import run_blocking
@@ -185,7 +186,7 @@ class Client:
 
     def subscriber(
         self,
-        topic: str | None = None,
+        topic: GivenTopics | None = None,
         *,
         topic_pattern: str | None = None,
         begin: GivenBegin = EPOCH,
@@ -197,6 +198,9 @@ class Client:
         archive: str | os.PathLike[str] | None = None,
         rate: str | None = None,
         rate_max_gap: float | None = None,
+        conflation: float | str | None = None,
+        conflation_key: str | Sequence[str] | None = None,
+        paused: bool = False,
         bookmarks: BookmarkStore | None = None,
         name: str | None = None,
         save_interval: float = SAVE_SECONDS,
@@ -224,6 +228,9 @@ class Client:
                 archive=archive,
                 rate=rate,
                 rate_max_gap=rate_max_gap,
+                conflation=conflation,
+                conflation_key=conflation_key,
+                paused=paused,
                 bookmarks=bookmarks,
                 name=name,
                 save_interval=save_interval,

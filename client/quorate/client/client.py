@@ -36,6 +36,7 @@ from quorate.subscriber.begin import EPOCH, GivenBegin, GivenEnd
 from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import Event as SubscriberEvent
 from quorate.subscriber.options import Delivered, OnUnknownBookmark
+from quorate.subscriber.protocol.topics import GivenTopics
 from quorate.subscriber.subscriber import SAVE_SECONDS, Subscriber
 from quorate.transport import forks
 from quorate.transport.connections import Connections
@@ -234,7 +235,7 @@ class Client:
 
     def subscriber(
         self,
-        topic: str | None = None,
+        topic: GivenTopics | None = None,
         *,
         topic_pattern: str | None = None,
         begin: GivenBegin = EPOCH,
@@ -246,6 +247,9 @@ class Client:
         archive: str | os.PathLike[str] | None = None,
         rate: str | None = None,
         rate_max_gap: float | None = None,
+        conflation: float | str | None = None,
+        conflation_key: str | Sequence[str] | None = None,
+        paused: bool = False,
         bookmarks: BookmarkStore | None = None,
         name: str | None = None,
         save_interval: float = SAVE_SECONDS,
@@ -257,8 +261,9 @@ class Client:
         It replays the journal of one store at a time, in the journal's order, and goes on with what
         comes. If the store fails it goes on at another one, without a gap and without a duplicate.
 
-        - topic: one topic. topic_pattern: instead, a regular expression that must match the whole
-          topic.
+        - topic: one topic, or a mapping of several topics. Each has a condition, or None for all
+          its messages.
+        - topic_pattern: instead, a regular expression that must match the whole topic.
         - begin: EPOCH, NOW, MOST_RECENT, a bookmark, a list of bookmarks of which the earliest
           counts, a position, or a time. A text such as "-15m" does as well.
         - end: where it ends: NOW, a bookmark, a position, or a time, also one to come. The last
@@ -279,6 +284,11 @@ class Client:
           left the stores are read from there. It needs the extra `archive` to be installed.
         - rate: the pace: "1000/s", "500KB/s", or "2x" for twice the messages' own pace.
         - rate_max_gap: the longest pause of such a multiple, in seconds.
+        - conflation: the interval of a window, such as "500ms" or seconds. Of the messages of one
+          key within it only the newest is given, with the bookmark of the first.
+        - conflation_key: what these messages have in common: "key" for their key, or fields of JSON
+          payloads, as in `select`. Each topic has keys of its own.
+        - paused: nothing is given before `resume`.
         - bookmarks: keeps how far the application has consumed the messages, under this name.
           Begin at MOST_RECENT to go on there. After a crash the messages since the last saving
           come again. save_interval: seconds between two savings.
@@ -305,6 +315,9 @@ class Client:
                 archive=archive,
                 rate=rate,
                 rate_max_gap=rate_max_gap,
+                conflation=conflation,
+                conflation_key=conflation_key,
+                paused=paused,
                 bookmarks=bookmarks,
                 name=name,
                 save_interval=save_interval,

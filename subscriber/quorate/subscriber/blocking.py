@@ -19,6 +19,7 @@ from quorate.subscriber.events import Event
 from quorate.subscriber.io.replay import Given
 from quorate.subscriber.items import Item, ReplayedBatch
 from quorate.subscriber.options import Delivered, OnUnknownBookmark
+from quorate.subscriber.protocol.topics import GivenTopics
 from quorate.subscriber.subscriber import (
     CLOSE_SECONDS,
     OPEN_SECONDS,
@@ -41,7 +42,7 @@ class Subscriber:
     @classmethod
     def open(
         cls,
-        topic: str | None = None,
+        topic: GivenTopics | None = None,
         *,
         stores: Sequence[StoreAddress],
         topic_pattern: str | None = None,
@@ -54,6 +55,9 @@ class Subscriber:
         archive: str | os.PathLike[str] | None = None,
         rate: str | None = None,
         rate_max_gap: float | None = None,
+        conflation: float | str | None = None,
+        conflation_key: str | Sequence[str] | None = None,
+        paused: bool = False,
         bookmarks: BookmarkStore | None = None,
         name: str | None = None,
         save_interval: float = SAVE_SECONDS,
@@ -83,6 +87,9 @@ class Subscriber:
                     archive=archive,
                     rate=rate,
                     rate_max_gap=rate_max_gap,
+                    conflation=conflation,
+                    conflation_key=conflation_key,
+                    paused=paused,
                     bookmarks=bookmarks,
                     name=name,
                     save_interval=save_interval,
@@ -111,7 +118,7 @@ class Subscriber:
 
     def __iter__(self) -> Iterator[Item]:
         """Yield messages, and what else there is, until the subscription ends or is closed."""
-        if self._subscriber._is_paced:
+        if self._subscriber._is_one_by_one:
             yield from self._until_end(item_of)
             return
         for given in self.batches():

@@ -18,6 +18,7 @@ from quorate.protocol.columns import Body
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.identity import SourceName
 from quorate.protocol.times import moment_of
+from quorate.subscriber.protocol.conflation import Conflated
 from quorate.subscriber.protocol.progress import Open
 
 T = TypeVar("T")
@@ -208,6 +209,11 @@ class ReplayedMessage:
         """The place of the message, for another subscription to begin right behind it."""
         return Bookmark(self.batch.source, self.batch.epoch, self.sequence)
 
+    @property
+    def conflated(self) -> int:
+        """The number of messages that it stands for: more than 1 only with conflation."""
+        return 1
+
     def consumed(self) -> None:
         """Count this message as consumed; in any order.
 
@@ -220,6 +226,56 @@ class ReplayedMessage:
 
     def __repr__(self) -> str:
         return f"<ReplayedMessage {self.bookmark} {len(self.payload)} bytes>"
+
+
+class ConflatedMessage(ReplayedMessage):
+    """The newest message of a key within a window. It stands for the others of the window."""
+
+    __slots__ = ("_conflated",)
+
+    def __init__(self, conflated: Conflated[ReplayedMessage]) -> None:
+        """Make a message of the newest one. Applications get them from a subscriber."""
+        newest = conflated.newest
+        super().__init__(newest.batch, newest._row, newest.sequence, newest.payload)
+        self._conflated = conflated
+
+    @property
+    def bookmark(self) -> Bookmark:
+        """The place of the first message that it stands for.
+
+        A subscription that begins there is given the newest one again.
+        """
+        return self._conflated.bookmark
+
+    @property
+    def conflated(self) -> int:
+        """The number of messages that it stands for."""
+        return self._conflated.count
+
+    def consumed(self) -> None:
+        """Count all messages that it stands for as consumed, as `ReplayedMessage.consumed` does.
+
+        The position that is kept stays before a window until all that it gave is consumed.
+        """
+        self._conflated.consumed()
+
+
+class _OneMessage(ReplayedBatch):
+    """A batch of one message, which keeps no other one of its batch in memory."""
+
+    __slots__ = ()
+
+    def __init__(self, message: ReplayedMessage) -> None:
+        batch = message.batch
+        self.source, self.epoch, self.timestamp_ns = batch.source, batch.epoch, batch.timestamp_ns
+        self.numbers, self.payloads = (message.sequence,), (message.payload,)
+        self._keys, self._properties = (message.key,), (message.properties,)
+        self.before, self.taken = NO_PLACE, None
+
+
+def alone(message: ReplayedMessage) -> ReplayedMessage:
+    """Return the message without its batch."""
+    return ReplayedMessage(_OneMessage(message), 0, message.sequence, message.payload)
 
 
 @dataclass(frozen=True, slots=True)

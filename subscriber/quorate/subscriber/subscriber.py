@@ -18,7 +18,6 @@ from math import inf
 from types import TracebackType
 from typing import Self
 
-from quorate.protocol import patterns
 from quorate.protocol.bookmarks import Position, is_behind
 from quorate.protocol.choices import choice_of
 from quorate.protocol.delays import RECONNECT, Delays
@@ -29,9 +28,8 @@ from quorate.protocol.errors import (
     UnknownBookmark,
     Unreachable,
 )
-from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.projection import Projection
-from quorate.protocol.identity import StoreAddress, check_topic
+from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.subscriber.asking import request_behind, request_of
 from quorate.subscriber.begin import (
@@ -55,13 +53,17 @@ from quorate.subscriber.begin import (
 from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import ArchiveEntered, BeganElsewhere, Event, StoreLeft, Subscribed
 from quorate.subscriber.io.archived import ARCHIVE_FAILURES, Archived
+from quorate.subscriber.io.conflating import Conflating
 from quorate.subscriber.io.replay import Given, Replay
 from quorate.subscriber.io.saving import Saving
 from quorate.subscriber.items import Completed, Item, ReplayedBatch, ReplayedMessage, Withdrawn
 from quorate.subscriber.options import Delivered, OnUnknownBookmark
+from quorate.subscriber.protocol import exclusions
+from quorate.subscriber.protocol.conflation_key import ConflationKey, read_interval
 from quorate.subscriber.protocol.follower import Follower
 from quorate.subscriber.protocol.pace import Pace, Rate
 from quorate.subscriber.protocol.progress import Progress
+from quorate.subscriber.protocol.topics import GivenTopics, read_topics
 from quorate.transport.connections import Connection, Connections
 from quorate.transport.delays import delay
 from quorate.transport.failures import errors_of
@@ -115,6 +117,7 @@ class Subscriber:
         pace: Pace | None = None,
         on_unknown: OnUnknownBookmark = OnUnknownBookmark.FAIL,
         archived: Archived | None = None,
+        conflating: Conflating | None = None,
     ) -> None:
         """Begin unconnected. Applications use `Client.subscriber`."""
         self._stores = tuple(stores)
@@ -153,6 +156,7 @@ class Subscriber:
         self._archive_failure: QuorateError | None = None
         """Why the archive can no longer be read."""
         self._pace = pace
+        self._conflating = conflating
         self._going = asyncio.Event()
         self._going.set()
         self._held: _Held | None = None
@@ -166,7 +170,7 @@ class Subscriber:
     @classmethod
     async def open(
         cls,
-        topic: str | None = None,
+        topic: GivenTopics | None = None,
         *,
         stores: Sequence[StoreAddress],
         topic_pattern: str | None = None,
@@ -179,6 +183,9 @@ class Subscriber:
         archive: str | os.PathLike[str] | None = None,
         rate: str | None = None,
         rate_max_gap: float | None = None,
+        conflation: float | str | None = None,
+        conflation_key: str | Sequence[str] | None = None,
+        paused: bool = False,
         bookmarks: BookmarkStore | None = None,
         name: str | None = None,
         save_interval: float = SAVE_SECONDS,
@@ -199,19 +206,31 @@ class Subscriber:
             protocol_version=PROTOCOL_VERSION,
             delivered=_DELIVERED[choice_of("delivered", Delivered, delivered)],
         )
-        if (topic is None) == (topic_pattern is None):
-            raise InvalidArgument("topic", "give either a topic or a topic_pattern")
-        if topic is not None:
-            request.topic = check_topic(topic)
-            selects = _only(topic)
-        elif topic_pattern is not None:
-            selects = patterns.topic_pattern(topic_pattern).matches
-            request.pattern = topic_pattern
-        passes = None if where is None else Filter(where)
-        request.where = "" if passes is None else passes.text
+        given = {
+            "rate": rate is not None,
+            "rate_max_gap": rate_max_gap is not None,
+            "conflation": conflation is not None,
+            "conflation_key": conflation_key is not None,
+            "paused": paused,
+            exclusions.LIVE: request.delivered == store_v1.DELIVERED_LIVE,
+        }
+        exclusions.check({name for name, is_given in given.items() if is_given})
+        topics = read_topics(topic, topic_pattern, where)
+        if topics.pattern:
+            request.pattern = topics.pattern
+        else:
+            request.topic = topics.topic
+        request.where = "" if topics.where is None else topics.where.text
         fields = None if select is None else Projection(select)
         request.select = "" if fields is None else fields.text
-        archived = None if archive is None else Archived(archive, selects, passes, fields)
+        archived = None
+        if archive is not None:
+            archived = Archived(archive, topics.selects, topics.where, fields)
+        conflating = None
+        if conflation is not None and conflation_key is not None:
+            conflating = Conflating(
+                read_interval(conflation), ConflationKey(conflation_key, fields)
+            )
         now_ns = time.time_ns()
         started = read_begin(begin, now_ns)
         ended = None if end is None else read_end(end, now_ns)
@@ -223,10 +242,13 @@ class Subscriber:
             raise InvalidArgument("begin", "most_recent needs bookmarks, and the name in them")
         subscriber = cls(
             stores, request, started, ended, delays, on_event, connections, on_closed,
-            bookmarks, name or "", save_interval, _pace(rate, rate_max_gap, request.delivered),
+            bookmarks, name or "", save_interval, _pace(rate, rate_max_gap),
             choice_of("unknown_bookmark", OnUnknownBookmark, unknown_bookmark),
             archived,
+            conflating,
         )  # fmt: skip
+        if paused:
+            subscriber.pause()
         try:
             async with asyncio.timeout(timeout):
                 await subscriber._claim()
@@ -238,6 +260,8 @@ class Subscriber:
         except BaseException:
             await subscriber.close()
             raise
+        if conflating is not None:
+            conflating.begin(subscriber._before)
         return subscriber
 
     async def __aenter__(self) -> Self:
@@ -252,9 +276,9 @@ class Subscriber:
         await self.close()
 
     @property
-    def _is_paced(self) -> bool:
-        """Whether it has a pace."""
-        return self._pace is not None
+    def _is_one_by_one(self) -> bool:
+        """Whether messages are handed over one by one, each at a time of its own."""
+        return self._pace is not None or self._conflating is not None
 
     @property
     def position(self) -> Position:
@@ -263,6 +287,8 @@ class Subscriber:
         Print it, store it, and give it as `begin` to any store of the group: what follows is what
         was not handed over yet.
         """
+        if self._conflating is not None:
+            return self._conflating.position
         held = self._held
         before, last = (self._before, self._last) if held is None else (held.before, held.last)
         return before if last is None else before.moved(last.source, last.bookmark.place)
@@ -271,6 +297,17 @@ class Subscriber:
         return self
 
     async def __anext__(self) -> Item:
+        if self._conflating is None:
+            return await self._paced()
+        return await self._conflating.next(self._paced, lambda: self._before, self._until_going)
+
+    async def _until_going(self) -> None:
+        """Wait while it is paused. Raises Closed."""
+        await self._going.wait()
+        self._check_open()
+
+    async def _paced(self) -> Item:
+        """Return the next message, or what else there is, when its pace says so."""
         if self._pace is not None or not self._going.is_set():
             item = await self._when_due(self._item)
             assert not isinstance(item, ReplayedBatch)
@@ -297,19 +334,26 @@ class Subscriber:
     async def batches(self) -> AsyncIterator[Given]:
         """Yield whole batches instead of messages, and what else there is. They are faster.
 
-        A pace counts for each batch as a whole.
+        A pace counts for each batch as a whole. Raises InvalidArgument with conflation.
         """
         with contextlib.suppress(StopAsyncIteration):
             while True:
                 yield await self._batch()
 
     async def _batch(self) -> Given:
+        if self._conflating is not None:
+            exclusions.check({"conflation", "conflation_key", exclusions.BATCHES})
         given = await self._when_due(self._next)
         assert not isinstance(given, ReplayedMessage)
         return given
 
     def pause(self) -> None:
-        """Hand over nothing more until `resume`. The place is kept, and the store waits."""
+        """Hand over nothing more until `resume`. The place is kept, and the store waits.
+
+        Raises InvalidArgument with delivered="live", which waits for none.
+        """
+        if self._request.delivered == store_v1.DELIVERED_LIVE:
+            exclusions.check({"pause()", exclusions.LIVE})
         self._going.clear()
 
     def resume(self) -> None:
@@ -682,22 +726,14 @@ def _names(begin: Begin, error: UnknownBookmark) -> bool:
     return isinstance(begin, Behind | Ahead) and error.bookmark in map(str, begin.bookmarks)
 
 
-def _only(topic: str) -> Callable[[str], bool]:
-    return lambda other: other == topic
-
-
 def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _pace(rate: str | None, max_gap: float | None, delivered: store_v1.Delivered) -> Pace | None:
+def _pace(rate: str | None, max_gap: float | None) -> Pace | None:
     """Return the pace that is asked for. Raises InvalidArgument."""
     if rate is None:
-        if max_gap is not None:
-            raise InvalidArgument("rate_max_gap", "needs a rate, such as 2x")
         return None
-    if delivered == store_v1.DELIVERED_LIVE:
-        raise InvalidArgument("rate", "cannot be given with delivered='live', which waits for none")
     if max_gap is not None and not 0 < max_gap < inf:
         raise InvalidArgument("rate_max_gap", f"{max_gap} is not above 0 seconds")
     return Pace(Rate.parse(rate), max_gap)

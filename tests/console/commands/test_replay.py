@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -35,10 +36,12 @@ async def stores(tmp_path: Path) -> AsyncIterator[str]:
     await made.stop_all()
 
 
-async def replay(stores: str, *options: str) -> tuple[int | None, str, str]:
+async def replay(
+    stores: str, *options: str, topics: Sequence[str] = ("orders",)
+) -> tuple[int | None, str, str]:
     """Exit code, stdout and stderr of the command."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "quorate.console.main", "replay", "orders", "--stores", stores),
+        *(sys.executable, "-m", "quorate.console.main", "replay", *topics, "--stores", stores),
         *options,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
@@ -80,3 +83,43 @@ async def test_an_unknown_bookmark_fails_or_begins_elsewhere(stores: str) -> Non
     assert "the subscription begins at epoch: " in err
     code, out, _ = await replay(stores, *unknown, "--unknown-bookmark", "now")
     assert (code, out) == (0, "")
+
+
+async def test_the_newest_of_each_key_is_printed(stores: str) -> None:
+    quick = SourceOptions(registration_interval=0.3)
+    async with (
+        connect(stores) as client,
+        client.source("prices", session_id=1, options=quick) as source,
+    ):
+        for number in range(9):
+            await source.send(b'{"id": %d, "at": %d}' % (number % 2, number))
+        await source.flush()
+    newest = ("--conflation", "10m", "--conflation-key", "id")
+    code, out, err = await replay(stores, *newest, topics=["prices"])
+    assert (code, out) == (0, '{"id": 1, "at": 7}\n{"id": 0, "at": 8}\n')
+    assert 'position: ["prices/0x1@1:8"]' in err
+    _, out, _ = await replay(stores, *newest, "--output", "jsonl", topics=["prices"])
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [(each["sequence"], each["bookmark"], each["conflated"]) for each in found] == [
+        (7, "prices/0x1@1:1", 4),
+        (8, "prices/0x1@1:0", 5),
+    ]
+    # The position stays before a window of which a part was printed.
+    code, _, err = await replay(stores, *newest, "--count", "1", topics=["prices"])
+    assert code == 0
+    assert "prices/0x1" not in err
+    code, _, err = await replay(stores, "--conflation", "1s")
+    assert code == 2
+    assert "conflation: needs a conflation_key" in err
+
+
+async def test_several_topics_are_printed(stores: str) -> None:
+    async with connect(stores) as client, client.source("trades", session_id=2) as source:
+        await source.publish(b"traded")
+    code, out, _ = await replay(stores, topics=["orders", "trades"])
+    assert (code, out.encode()) == (0, b"".join(each + b"\n" for each in [*ORDERS, b"traded"]))
+    _, out, _ = await replay(stores, "--where", "price > 2", topics=["orders", "trades"])
+    assert out.encode() == ORDERS[2] + b"\n"
+    code, _, err = await replay(stores, "--pattern", topics=["orders", "trades"])
+    assert code == 2
+    assert "needs one TOPIC" in err

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.protocol.filters.messages import Seen
 
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.filters.evaluate import Filter
-from quorate.protocol.filters.parse import DEPTH_MAX, LENGTH_MAX
+from quorate.protocol.filters.evaluate import Filter, value_at
+from quorate.protocol.filters.parse import DEPTH_MAX, LENGTH_MAX, parse_fields
 from quorate.protocol.filters.projection import Projection
 
 ORDER = (
@@ -153,3 +153,40 @@ def test_a_field_that_is_kept_is_what_a_filter_sees(document: dict[str, Any], pa
     kept = json.loads(Projection(path).of(json.dumps(document).encode()))
     test = Filter(f"{path} IS NOT NULL AND {path} = {path}")
     assert test.truth(Seen(kept)) is test.truth(Seen(document))
+
+
+@given(
+    st.dictionaries(st.sampled_from("abc"), VALUES),
+    st.lists(PATHS, min_size=1, max_size=3),
+    PATHS,
+    st.booleans(),
+)
+def test_a_field_that_it_says_it_keeps_is_where_it_was(
+    document: dict[str, Any], paths: list[str], path: str, leaves_out: bool
+) -> None:
+    select = Projection([f"-{each}" if leaves_out else each for each in paths])
+    (named,) = parse_fields(path)
+    before = value_at(document, named.path)
+    if select.keeps(named.path) and type(before) not in (dict, list):
+        after = json.loads(select.of(json.dumps(document).encode()))
+        assert value_at(after, named.path) == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "keeps"),
+    [
+        ("a", "a", True),
+        ("a", "a.b[1]", True),
+        ("a.b", "a.b", True),
+        ("a.b", "a.c", False),
+        ("a.b", "a", False),
+        ("a[1]", "a[1]", False),
+        ("-a", "b", True),
+        ("-a.b", "a.c", True),
+        ("-a", "a.b", False),
+        ("-a[0]", "a[1]", False),
+        ("-a.b", "a[1].c", True),
+    ],
+)
+def test_whether_it_keeps_a_field(fields: str, path: str, keeps: bool) -> None:
+    assert Projection(fields).keeps(parse_fields(path)[0].path) is keeps

@@ -14,7 +14,7 @@ import typer
 from quorate.console.commands.receive import Writer, content, origin
 from quorate.console.ui.exits import say
 from quorate.console.ui.help import FORMAT, SAFETY, WAITING
-from quorate.console.ui.options import Count, OutputFormat, Pattern, Stores, Timeout, TopicOrPattern
+from quorate.console.ui.options import Count, OutputFormat, Pattern, Stores, Timeout
 from quorate.console.ui.output import Output
 from quorate.console.ui.running import run
 from quorate.console.ui.settings import GroupSettings, resolve
@@ -32,7 +32,9 @@ _log = logging.getLogger("quorate.console")
 
 def replay(
     context: typer.Context,
-    topic: TopicOrPattern,
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC…", help="The topics, or a pattern with --pattern.")
+    ],
     stores: Stores = None,
     begin: Annotated[
         str | None,
@@ -78,6 +80,20 @@ def replay(
         str | None,
         typer.Option(
             metavar="RATE", help="The pace: 1000/s, 500KB/s, or 2x: twice the messages' own."
+        ),
+    ] = None,
+    conflation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INTERVAL",
+            help="Print only the newest message of each key within such a time: 500ms, or 2s.",
+        ),
+    ] = None,
+    conflation_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELDS",
+            help="With --conflation: key, the key of the message, or fields of JSON payloads.",
         ),
     ] = None,
     archive: Annotated[
@@ -141,7 +157,7 @@ def replay(
     if bookmarks is not None and name is None:
         raise InvalidArgument("--bookmarks", "needs --name, under which positions are kept")
     opening: dict[str, Any] = {
-        "topic_pattern" if pattern else "topic": topic,
+        **_selection(topics, pattern),
         "begin": begin or ("epoch" if name is None else "most_recent"),
         "end": end,
         "unknown_bookmark": unknown_bookmark,
@@ -150,11 +166,21 @@ def replay(
         "select": select,
         "archive": archive,
         "rate": rate,
+        "conflation": conflation,
+        "conflation_key": conflation_key,
         "timeout": settings.timeout,
     }
     if name is not None:
         opening |= {"bookmarks": FileBookmarkStore(bookmarks or "bookmarks.db"), "name": name}
     run(_Replaying(settings, opening, count, follow, until_idle, events).run)
+
+
+def _selection(topics: list[str], pattern: bool) -> dict[str, Any]:
+    if not pattern:
+        return {"topic": topics[0] if len(topics) == 1 else dict.fromkeys(topics)}
+    if len(topics) > 1:
+        raise InvalidArgument("--pattern", f"needs one TOPIC, and {len(topics)} are given")
+    return {"topic_pattern": topics[0]}
 
 
 @dataclass(slots=True)
@@ -189,9 +215,9 @@ class _Replaying:
     async def _print(self, subscriber: Subscriber, writer: Writer[ReplayedMessage]) -> None:
         from quorate.subscriber import Completed, ReplayedBatch, ReplayedMessage
 
-        # At a pace, a batch would wait for its last message.
-        paced = self.opening["rate"] is not None
-        given = aiter(subscriber) if paced else subscriber.batches()
+        # At a pace, a batch would wait for its last message. Its messages are not conflated.
+        alone = self.opening["rate"] is not None or self.opening["conflation"] is not None
+        given = aiter(subscriber) if alone else subscriber.batches()
         self.position = subscriber.position
         while self.printed != self.count:
             try:
@@ -208,8 +234,9 @@ class _Replaying:
                 self.printed += len(messages)
                 for message in messages:
                     message.consumed()
-                last = messages[-1].bookmark
-                self.position = self.position.moved(last.source, last.place)
+                if isinstance(item, ReplayedBatch):
+                    last = messages[-1].bookmark
+                    self.position = self.position.moved(last.source, last.place)
             elif not isinstance(item, Completed):
                 _log.warning("%s", item)
             else:
@@ -225,4 +252,5 @@ def as_object(message: ReplayedMessage) -> dict[str, Any]:
     """Return all fields of a message, for programs. Bytes that are no text become base64."""
     row = origin(message.source, message.sequence, message.epoch, message.timestamp_ns)
     row["bookmark"] = str(message.bookmark)
+    row["conflated"] = message.conflated
     return row | content(message.attributes, message.payload)

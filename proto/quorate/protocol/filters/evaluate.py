@@ -127,12 +127,16 @@ def _field(node: syntax.Field) -> Evaluate:
         return of_object
 
     def of_path(message: Filtered) -> Value:
-        return _at(message.document, node.path)
+        return value_at(message.document, node.path)
 
     return of_path
 
 
-def _at(value: Value, path: tuple[str | int, ...]) -> Value:
+def value_at(value: Value, path: tuple[str | int, ...]) -> Value:
+    """Return the value of a field; None: it is missing.
+
+    path: names of objects' fields, and indexes of arrays.
+    """
     for position, step in enumerate(path):
         if type(step) is int:
             if type(value) is not list or step >= len(value):
@@ -142,7 +146,7 @@ def _at(value: Value, path: tuple[str | int, ...]) -> Value:
             value = value.get(step)
         elif type(value) is list:
             # A name of an array is that of each of its objects.
-            return [_at(each, path[position:]) for each in value if type(each) is dict] or None
+            return [value_at(each, path[position:]) for each in value if type(each) is dict] or None
         else:
             return None
     return value

@@ -96,11 +96,16 @@ class Shown:
     def document(self) -> Any:
         """The payload, decoded from JSON; None: it is no JSON."""
         if self._document is _UNREAD:
-            try:
-                self._document = json.loads(self._payloads[self._row])
-            except (ValueError, RecursionError):
-                self._document = None
+            self._document = document_of(self._payloads[self._row])
         return self._document
+
+
+def document_of(payload: bytes) -> Any:
+    """Return a payload, decoded from JSON; None: it is no JSON."""
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _text(value: bytes) -> str | None:

@@ -66,6 +66,22 @@ class Projection:
             return payload
         return left.encode()
 
+    def keeps(self, path: tuple[str | int, ...]) -> bool:
+        """Return whether a field is still there, at the same path, in each payload that has it."""
+        branch = self._root
+        for step in path:
+            # Elements of an array that are left out let others move up.
+            moves = self._keeps or any(type(other) is int for other in branch)
+            if type(step) is int and moves:
+                return False
+            if step not in branch:
+                return not self._keeps
+            further = branch[step]
+            if further is _WHOLE:
+                return self._keeps
+            branch = further
+        return not self._keeps
+
     # Each of these reads one value of a text, and returns what is left of it, and where it ends.
     # They raise ValueError if the text is no JSON. `branches` has the steps that lead on from the
     # value. There are several if both an index and a name of each object lead to it.

@@ -1,0 +1,106 @@
+"""The key and the interval of conflation, as an application names them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from math import inf
+
+from quorate.protocol.errors import InvalidArgument, InvalidFilter
+from quorate.protocol.filters.evaluate import value_at
+from quorate.protocol.filters.messages import document_of
+from quorate.protocol.filters.parse import Named, parse_fields
+from quorate.protocol.filters.projection import Projection
+from quorate.protocol.filters.values import kind_of
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_HELP = 'give "key" for the key of the message, or fields such as "order.id" or ["id", "leg"]'
+_OF_MESSAGE = "key"
+
+Path = tuple[str | int, ...]
+
+
+def read_interval(given: float | str) -> float:
+    """Return the seconds of an interval such as 0.5 or "500ms". Raises InvalidArgument."""
+    if isinstance(given, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m)\s*", given)
+        if found is None:
+            raise InvalidArgument("conflation", f'{given!r} is none; give "500ms", "2s" or seconds')
+        seconds = float(found[1]) * _UNITS[found[2]]
+    elif isinstance(given, int | float) and not isinstance(given, bool):
+        seconds = given
+    else:
+        raise InvalidArgument("conflation", f'{given!r} is none; give "500ms", "2s" or seconds')
+    if not 0 < seconds < inf:
+        raise InvalidArgument("conflation", f"{given!r} is not above 0 seconds, or without end")
+    return float(seconds)
+
+
+class ConflationKey:
+    """The key of the messages, or fields of JSON payloads. Messages with the same are conflated.
+
+    Each topic has keys of its own.
+    """
+
+    __slots__ = ("_paths",)
+
+    def __init__(self, given: str | Sequence[str], select: Projection | None) -> None:
+        """Take what an application named.
+
+        select: the fields that the stores give; None: all. Raises InvalidArgument.
+        """
+        self._paths: tuple[Path, ...] = ()
+        """The fields; none: the key of the message."""
+        if given != _OF_MESSAGE:
+            self._paths = tuple(map(_path, _named(given)))
+            for path in self._paths:
+                if select is not None and not select.keeps(path):
+                    raise InvalidArgument(
+                        "conflation_key",
+                        f"select leaves out the field {_shown(path)}; keep it, as the subscriber "
+                        "compares it",
+                    )
+
+    def of(self, topic: str, key: bytes | None, payload: bytes) -> Hashable | None:
+        """Return what messages have in common that are conflated.
+
+        - key: that of the message; None: it has none.
+        - Returns None for a message without the key, or without a number, a text or a truth in each
+          of the fields.
+        """
+        if not self._paths:
+            return None if key is None else (topic, key)
+        document = document_of(payload)
+        values = [value_at(document, path) for path in self._paths]
+        if any(kind_of(value) in (None, list) or value != value for value in values):
+            return None
+        return (topic, *((kind_of(value), value) for value in values))
+
+
+def _named(given: str | Sequence[str]) -> list[Named]:
+    texts: Sequence[object] = [given] if isinstance(given, str) else given
+    if not isinstance(texts, Sequence) or not texts:
+        raise InvalidArgument("conflation_key", f"{given!r} names no field; {_HELP}")
+    named: list[Named] = []
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidArgument("conflation_key", f"{text!r} is no text; {_HELP}")
+        try:
+            named += parse_fields(text)
+        except InvalidFilter as error:
+            raise InvalidArgument(
+                "conflation_key",
+                f"{text[:80]!r} cannot be read after {error.position} characters: {error.detail}",
+            ) from None
+    return named
+
+
+def _path(named: Named) -> Path:
+    if named.is_left_out:
+        raise InvalidArgument("conflation_key", f"a key leaves no field out; {_HELP}")
+    return named.path
+
+
+def _shown(path: Path) -> str:
+    steps = (f".{step}" if isinstance(step, str) else f"[{step}]" for step in path)
+    return "".join(steps).removeprefix(".")
