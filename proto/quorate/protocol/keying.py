@@ -125,7 +125,8 @@ def _field(text: str) -> Evaluate:
 
 
 def _part(value: object) -> KeyValue:
-    """Return a value as part of a key. What is no text, number or truth counts as missing."""
+    """Return a value as part of a key. A value counts as missing unless it is a text, a number or a
+    truth."""
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
