@@ -1,4 +1,4 @@
-"""Key and properties are checked; the same are the same bytes, and come back as they were."""
+"""Attributes are checked; the same are the same bytes, and come back as they were."""
 
 from __future__ import annotations
 
@@ -16,27 +16,32 @@ from quorate.protocol.attributes import (
     encode_attributes,
 )
 from quorate.protocol.errors import CorruptBatch, InvalidArgument
+from quorate.protocol.times import TIME_NS_MAX
 from quorate.v1 import messages_pb2 as v1
 
 KEYS = st.none() | st.binary(max_size=300)
+EXPIRIES = st.none() | st.integers(-TIME_NS_MAX, TIME_NS_MAX)
 PROPERTIES = st.dictionaries(st.text(min_size=1, max_size=30), st.binary(max_size=300), max_size=8)
 
 
-@given(KEYS, PROPERTIES)
-def test_round_trip(key: bytes | None, properties: dict[str, bytes]) -> None:
-    attributes = checked_attributes(key, properties)
+@given(KEYS, PROPERTIES, st.booleans(), EXPIRIES)
+def test_round_trip(
+    key: bytes | None, properties: dict[str, bytes], deleted: bool, expires_ns: int | None
+) -> None:
+    attributes = checked_attributes(key, properties, deleted, expires_ns)
     assert decode_attributes(encode_attributes(attributes)) == attributes
-    assert attributes == (key, properties)
+    assert attributes == (key, properties, deleted, expires_ns)
 
 
-@given(KEYS, PROPERTIES)
+@given(KEYS, PROPERTIES, st.booleans(), EXPIRIES)
 def test_the_bytes_are_what_protobuf_writes_property_by_property(
-    key: bytes | None, properties: dict[str, bytes]
+    key: bytes | None, properties: dict[str, bytes], deleted: bool, expires_ns: int | None
 ) -> None:
     expected = v1.Attributes(key=key).SerializeToString()
     for name in sorted(properties, key=str.encode):
         expected += v1.Attributes(properties={name: properties[name]}).SerializeToString()
-    assert encode_attributes(Attributes(key, properties)) == expected
+    expected += v1.Attributes(deleted=deleted, expires_ns=expires_ns).SerializeToString()
+    assert encode_attributes(Attributes(key, properties, deleted, expires_ns)) == expected
 
 
 @given(PROPERTIES, st.randoms(use_true_random=False))
@@ -70,7 +75,13 @@ def test_what_is_like_bytes_is_copied() -> None:
     attributes = checked_attributes(memoryview(buffer), properties)  # type: ignore[arg-type]
     buffer[:] = b"after!"
     properties["other"] = buffer
-    assert attributes == (b"before", {"name": b"before"})
+    assert attributes == Attributes(b"before", {"name": b"before"})
+
+
+@pytest.mark.parametrize("expires_ns", [TIME_NS_MAX + 1, -TIME_NS_MAX - 1])
+def test_an_expiry_that_64_bits_do_not_hold_is_refused(expires_ns: int) -> None:
+    with pytest.raises(InvalidArgument, match=r"expires: .* is not before the year 2262"):
+        checked_attributes(expires_ns=expires_ns)
 
 
 @pytest.mark.parametrize(

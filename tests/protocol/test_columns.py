@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,25 +13,40 @@ from hypothesis import strategies as st
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, has_any
 from quorate.protocol.columns import Body, before_payloads, pack
 from quorate.protocol.errors import CorruptBatch
-from quorate.protocol.limits import ATTRIBUTE_BYTES_MORE
+from quorate.protocol.limits import ATTRIBUTE_BYTES_MORE, MESSAGE_BYTES_MORE
+from quorate.protocol.times import TIME_NS_MAX, times_of
 
+NOW = 1_790_000_000_123_456_789
 PAYLOADS = st.one_of(st.binary(max_size=300), st.just(b""), st.just(b"equal"))
 KEYS = st.one_of(st.none(), st.sampled_from([b"", b"one", b"two"]), st.binary(max_size=20))
 NAMES = st.one_of(st.sampled_from(["a", "price", "ü" * 127]), st.text(min_size=1, max_size=4))
-ATTRIBUTES = st.builds(Attributes, KEYS, st.dictionaries(NAMES, st.binary(max_size=9), max_size=4))
+EXPIRIES = st.one_of(st.none(), st.sampled_from([0, NOW]), st.integers(-TIME_NS_MAX, TIME_NS_MAX))
+ATTRIBUTES = st.builds(
+    Attributes,
+    KEYS,
+    st.dictionaries(NAMES, st.binary(max_size=9), max_size=4),
+    st.booleans(),
+    EXPIRIES,
+)
 MESSAGES = st.lists(st.tuples(PAYLOADS, ATTRIBUTES), min_size=1, max_size=30)
+TIMES = st.one_of(st.just(NOW), st.integers(NOW - 300, NOW + 300), st.integers(0, TIME_NS_MAX))
 
 Message = tuple[bytes, Attributes]
 
 
-def packed(messages: list[Message]) -> bytes:
-    return pack([payload for payload, _ in messages], [own for _, own in messages])
+def packed(messages: list[Message], later: Sequence[int] = ()) -> bytes:
+    return pack([payload for payload, _ in messages], [own for _, own in messages], later)
 
 
 def read(body: bytes, count: int) -> list[Message]:
     columns = Body(body, 0, count)
+    assert len(columns.read_times(0)) == count
     attributes = columns.read_attributes() or [NO_ATTRIBUTES] * count
     return list(zip(columns.read_payloads(), attributes, strict=True))
+
+
+def read_times(body: bytes, count: int, timestamp_ns: int = 0) -> Sequence[int]:
+    return Body(body, 0, count).read_times(timestamp_ns)
 
 
 @given(MESSAGES)
@@ -38,12 +54,22 @@ def test_round_trip(messages: list[Message]) -> None:
     assert read(packed(messages), len(messages)) == messages
 
 
+@given(st.lists(st.tuples(TIMES, PAYLOADS, ATTRIBUTES), min_size=1, max_size=30))
+def test_times_come_back_in_any_order(messages: list[tuple[int, bytes, Attributes]]) -> None:
+    """The time of a batch is the least, so a clock that was set back harms nothing."""
+    each = [time_ns for time_ns, _, _ in messages]
+    times = times_of(each)
+    body = packed([(payload, own) for _, payload, own in messages], times.later)
+    assert list(read_times(body, len(messages), times.least_ns)) == each
+    assert times.least_ns == min(each)
+
+
 @given(MESSAGES)
 def test_equal_messages_are_equal_bytes(messages: list[Message]) -> None:
     """The order in which properties are given is of no account."""
     again = [
-        (bytes(payload), Attributes(key, dict(reversed(list(properties.items())))))
-        for payload, (key, properties) in messages
+        (bytes(payload), own._replace(properties=dict(reversed(list(own.properties.items())))))
+        for payload, own in messages
     ]
     assert packed(again) == packed(messages)
     alone = [payload for payload, _ in messages]
@@ -52,8 +78,9 @@ def test_equal_messages_are_equal_bytes(messages: list[Message]) -> None:
 
 @given(MESSAGES)
 def test_attributes_take_no_more_than_they_count(messages: list[Message]) -> None:
-    counted = sum(len(payload) + 4 + own.size for payload, own in messages)
-    assert len(packed(messages)) <= counted + 2
+    counted = sum(len(payload) + MESSAGE_BYTES_MORE + own.size for payload, own in messages)
+    later = [1 << 62] * len(messages)
+    assert len(packed(messages, later)) <= counted + 3
 
 
 def test_no_number_of_names_makes_a_batch_large() -> None:
@@ -71,6 +98,9 @@ def test_one_message_is_small() -> None:
     own = Attributes(b"k" * 20, {"price": b"12345678", "symbol": b"IBM"})
     values = 100 + 20 + len("price") + 8 + len("symbol") + 3
     assert len(pack([bytes(100)])) == 100 + 2
+    assert len(pack([bytes(100)], (), times_of([NOW]).later)) == 100 + 2
+    assert len(pack([b""], [Attributes(deleted=True)])) == 2 + 1
+    assert len(pack([bytes(100)], [Attributes(expires_ns=NOW)])) == 100 + 2 + 8 + 4
     assert len(pack([bytes(100)], [own])) <= values + 2 + 5 * 3
 
 
@@ -95,6 +125,19 @@ GOLDEN = [
         "03  02 02 01 0100 6b  02  01 6d 02 02 01 0001 77  01 6e 01 01 00 01 00 01 76  00 3132",
     ),
     ([(bytes(256), NO_ATTRIBUTES), (b"", NO_ATTRIBUTES)], "00 02 00010000 " + "00" * 256),
+    ([(b"", Attributes(b"k", deleted=True)), (b"p", NO_ATTRIBUTES)],
+     "09  01 01 00 01 00 01 6b  0100  01 0001 70"),
+    # Two messages of three expire, at the same time.
+    ([(b"1", Attributes(expires_ns=1)), (b"2", NO_ATTRIBUTES), (b"3", Attributes(expires_ns=1))],
+     "10  02 01 0002 01 01 0000 00 08 0100000000000000  00 313233"),
+]  # fmt: skip
+
+GOLDEN_TIMES = [
+    ([NOW, NOW], "00 00 3132"),
+    ([NOW, NOW + 255], "04 01 00ff 00 3132"),
+    ([NOW + 256, NOW], "04 02 00010000 00 3132"),
+    ([NOW, NOW + (1 << 16)], "04 04 0000000000000100 00 3132"),
+    ([NOW, NOW + (1 << 32)], "04 08 0000000000000000 0000000001000000 00 3132"),
 ]
 
 
@@ -104,16 +147,42 @@ def test_the_layout_is_part_of_the_format(messages: list[Message], body: str) ->
     assert read(bytes.fromhex(body), len(messages)) == messages
 
 
+@pytest.mark.parametrize(("each", "body"), GOLDEN_TIMES)
+def test_the_layout_of_times_is_part_of_the_format(each: list[int], body: str) -> None:
+    times = times_of(each)
+    assert pack([b"1", b"2"], (), times.later).hex() == body.replace(" ", "")
+    assert list(read_times(bytes.fromhex(body), 2, times.least_ns)) == each
+
+
+def test_a_time_beyond_what_64_bits_have_is_found() -> None:
+    body = pack([b"1", b"2"], (), [0, 5])
+    assert list(read_times(body, 2, TIME_NS_MAX - 5)) == [TIME_NS_MAX - 5, TIME_NS_MAX]
+    with pytest.raises(CorruptBatch, match="beyond the year 2262"):
+        read_times(body, 2, TIME_NS_MAX - 4)
+
+
 @pytest.mark.parametrize(
     ("body", "count", "problem"),
     [
         ("", 1, "ends before its columns"),
-        ("04 00", 1, "columns of an unknown kind: 0x4"),
+        ("20 00", 1, "columns of an unknown kind: 0x20"),
+        ("04", 1, "ends before its columns"),
+        ("04 00", 1, "times of 0 bytes"),
+        ("04 03 000000", 1, "times of 3 bytes"),
+        ("04 08 00", 1, "ends in its columns"),
+        ("08 00", 2, "ends in its columns"),
+        ("08 02 00", 1, "unknown flags"),
+        ("08 0080 00", 2, "unknown flags"),
+        ("10 01 01 00 07 00000000000000 00", 1, "an expiry that is not of 8 bytes"),
+        ("10 02 02 01 0709" + "00" * 16 + "00", 2, "an expiry that is not of 8 bytes"),
+        ("10 02 02 00 07 " + "00" * 14 + "00", 2, "an expiry that is not of 8 bytes"),
+        ("10 02", 1, "a column with 2 values, not 1 to 1"),
         ("00", 1, "ends before its columns"),
         ("00 03 000000", 1, "numbers of 3 bytes"),
         ("00 01 02", 1, "payloads that do not end where it ends"),
         ("00 00 616263", 2, "payloads that do not end where it ends"),
         ("00 04 01", 1, "ends in its columns"),
+        ("00 08 0000000000000000", 1, "numbers of 8 bytes"),
         ("01 00", 1, "a column with 0 values"),
         ("01 02", 1, "a column with 2 values, not 1 to 1"),
         ("01 ffffffffffff", 1, "a number that does not end"),
@@ -137,13 +206,13 @@ def test_what_is_wrong_is_said(body: str, count: int, problem: str) -> None:
 def test_no_bytes_do_harm() -> None:
     """By seed: damaged bodies are refused, or read as some messages of the number that is said."""
     chooser = random.Random(1)
-    bodies = [bytes.fromhex(body) for _, body in GOLDEN]
+    bodies = [bytes.fromhex(body) for _, body in [*GOLDEN, *GOLDEN_TIMES]]
     refused = 0
     for _ in range(20_000):
         body = bytearray(chooser.choice(bodies))
         for _ in range(chooser.randint(1, 4)):
             body[chooser.randrange(len(body))] = chooser.choice(
-                [0, 1, 2, 4, chooser.randrange(256)]
+                [0, 1, 2, 4, 8, 16, chooser.randrange(256)]
             )
         del body[chooser.randrange(len(body) + 1) or len(body) :]
         count = chooser.randint(1, 5)
@@ -177,6 +246,7 @@ def test_what_attributes_count() -> None:
     assert NO_ATTRIBUTES.size == 0
     own = Attributes(b"key", {"ü": b"value"})
     assert own.size == 3 + 2 + 5 + 2 * ATTRIBUTE_BYTES_MORE
+    assert own._replace(deleted=True, expires_ns=NOW).size == own.size + 8 + ATTRIBUTE_BYTES_MORE
 
 
 def test_small_bodies_do_not_become_large() -> None:
@@ -212,5 +282,7 @@ def test_as_many_names_as_messages_are_packed_in_one_pass() -> None:
 
 def test_an_empty_key_is_a_key() -> None:
     assert has_any([NO_ATTRIBUTES, Attributes(b"")])
-    assert not has_any([NO_ATTRIBUTES, NO_ATTRIBUTES])
+    assert not has_any([NO_ATTRIBUTES, Attributes(None, {})])
+    assert has_any([Attributes(deleted=True)])
+    assert has_any([Attributes(expires_ns=0)])
     assert read(pack([b"x"], [Attributes(b"")]), 1) == [(b"x", Attributes(b""))]

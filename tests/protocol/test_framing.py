@@ -12,6 +12,7 @@ from quorate.protocol.columns import pack
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import (
     HEADER_BYTES,
+    body_of,
     check_batch,
     checked_head,
     cut,
@@ -25,7 +26,9 @@ from quorate.protocol.framing import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import BATCH_MESSAGES_MAX
+from quorate.protocol.times import times_of
 
+NOW_NS = 1_790_000_000_000_000_000
 SOURCE = SourceName("orders", 0x10)
 
 # Lengths around every change in the size of a length's encoding.
@@ -150,6 +153,30 @@ def test_a_part_of_a_batch_has_what_its_messages_had(
     assert part == sealed(first, expected, 9, b"mark" if last == header.last else b"")
     assert read_contents(frame, header, first, last) == expected
     assert same_content(frame, part)
+
+
+@given(st.lists(st.integers(NOW_NS - 500, NOW_NS + 500), min_size=1, max_size=12), st.data())
+def test_a_part_of_a_batch_has_the_times_of_its_messages(
+    each: list[int], data: st.DataObject
+) -> None:
+    payloads = [b"%d" % number for number in range(len(each))]
+
+    def timed(first: int, count: int) -> bytes:
+        times = times_of(each[first : first + count])
+        return encode_batch(
+            SOURCE, 9, first, payloads[first : first + count], times.least_ns, later=times.later
+        )
+
+    first = data.draw(st.integers(0, len(each) - 1))
+    count = data.draw(st.integers(1, len(each) - first))
+    whole = timed(0, len(each))
+    part = cut(whole, check_batch(whole), first, first + count - 1, 9)
+    assert part == timed(first, count)
+    header = check_batch(part)
+    assert header.timestamp_ns == min(each[first : first + count])
+    body = body_of(part, header)
+    assert list(body.read_times(header.timestamp_ns)) == each[first : first + count]
+    assert same_content(whole, part)
 
 
 def test_short_and_long_payloads_mix() -> None:

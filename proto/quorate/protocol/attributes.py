@@ -1,4 +1,4 @@
-"""A message's key and properties: as values, and as the bytes of them in a file.
+"""The attributes of a message, all but its payload and time: as values, and as bytes in a file.
 
 Publish stores keep the bytes. They are the protobuf message quorate.v1.Attributes with its
 properties in the order of their names. So equal attributes are always equal bytes. They are written
@@ -17,15 +17,25 @@ from google.protobuf.message import DecodeError
 from quorate.protocol.errors import CorruptBatch, InvalidArgument
 from quorate.protocol.fields import FIRST, SECOND
 from quorate.protocol.limits import ATTRIBUTE_BYTES_MORE, PROPERTY_NAME_BYTES_MAX
+from quorate.protocol.times import TIME_NS_MAX
 from quorate.v1 import messages_pb2 as v1
+
+EXPIRY_BYTES = 8
+"""The bytes of the time at which a message expires."""
+_DELETED = b"\x18\x01"  # field 3, varint
+_EXPIRES_TAG = b"\x21"  # field 4, 64 bits
 
 
 class Attributes(NamedTuple):
-    """The key and the properties of a message."""
+    """The facts of a message beside its payload and its time."""
 
     key: bytes | None = None
     """The thing that the message is about. None is no key, which differs from an empty key."""
     properties: Mapping[str, bytes] = {}
+    deleted: bool = False
+    """Whether the message deletes the row of its key in the state of the world."""
+    expires_ns: int | None = None
+    """The time at which the message expires, in nanoseconds since 1970 UTC; None: it does not."""
 
     @property
     def size(self) -> int:
@@ -33,26 +43,33 @@ class Attributes(NamedTuple):
         size = 0 if self.key is None else len(self.key) + ATTRIBUTE_BYTES_MORE
         for name, value in self.properties.items():
             size += len(_named(name)) + len(value) + ATTRIBUTE_BYTES_MORE
+        if self.expires_ns is not None:
+            size += EXPIRY_BYTES + ATTRIBUTE_BYTES_MORE
         return size
 
 
 NO_ATTRIBUTES = Attributes()
-"""The attributes of a message that has neither key nor properties."""
+"""The attributes of a message that has a payload only."""
 
 
 def has_any(attributes: Iterable[Attributes]) -> bool:
-    """Return whether any of them has a key, also an empty one, or properties."""
-    return any(key is not None or properties for key, properties in attributes)
+    """Return whether any of them says anything. An empty key does."""
+    return any(own != NO_ATTRIBUTES for own in attributes)
 
 
 def checked_attributes(
-    key: bytes | None = None, properties: Mapping[str, bytes] | None = None
+    key: bytes | None = None,
+    properties: Mapping[str, bytes] | None = None,
+    deleted: bool = False,
+    expires_ns: int | None = None,
 ) -> Attributes:
-    """Return a key and properties as values. Raises InvalidArgument for a wrong type or name."""
+    """Return attributes as values. Raises InvalidArgument for a wrong type, name or time."""
+    if expires_ns is not None and not -TIME_NS_MAX <= expires_ns <= TIME_NS_MAX:
+        raise InvalidArgument("expires", f"{expires_ns} ns since 1970 is not before the year 2262")
     if key is not None and type(key) is not bytes:
         key = _as_bytes("key", key)
     if not properties:
-        return NO_ATTRIBUTES if key is None else Attributes(key)
+        return Attributes(key, NO_ATTRIBUTES.properties, deleted, expires_ns)
     if type(properties) is not dict and not isinstance(properties, Mapping):
         raise InvalidArgument(
             "properties", f"is {type(properties).__name__}, not a mapping of names to bytes"
@@ -61,17 +78,21 @@ def checked_attributes(
     for name, value in properties.items():
         _named(name)
         named[name] = value if type(value) is bytes else _as_bytes(f"property {name}", value)
-    return Attributes(key, named)
+    return Attributes(key, named, deleted, expires_ns)
 
 
 def encode_attributes(attributes: Attributes) -> bytes:
-    """Return the bytes of a key and properties that were checked; empty: there are none."""
-    key, properties = attributes
+    """Return the bytes of attributes that were checked; empty: there are none."""
+    key, properties, deleted, expires_ns = attributes
     encoded = b"" if key is None else FIRST.prefix(len(key)) + key
     for name in sorted(properties):  # by code point, which is the order of their bytes
         raw, value = _named(name), properties[name]
         entry = FIRST.prefix(len(raw)) + raw + SECOND.prefix(len(value)) + value
         encoded += SECOND.prefix(len(entry)) + entry
+    if deleted:
+        encoded += _DELETED
+    if expires_ns is not None:
+        encoded += _EXPIRES_TAG + expires_ns.to_bytes(EXPIRY_BYTES, "little", signed=True)
     return encoded
 
 
@@ -84,7 +105,8 @@ def decode_attributes(encoded: bytes) -> Attributes:
     except DecodeError:
         raise CorruptBatch("in memory", "it has a message with unreadable attributes") from None
     key = attributes.key if attributes.HasField("key") else None
-    return Attributes(key, dict(attributes.properties))
+    expires_ns = attributes.expires_ns if attributes.HasField("expires_ns") else None
+    return Attributes(key, dict(attributes.properties), attributes.deleted, expires_ns)
 
 
 @lru_cache(maxsize=1024)

@@ -1,8 +1,9 @@
 """The body of a batch: its messages in columns, laid out as Arrow lays out its buffers.
 
-The columns come in this order: keys, properties by name, payloads. docs/protocol.md, "A batch", has
-the layout. Equal messages are always equal bytes. A column is packed and read by C code at once.
-The head of a batch, and how many bytes it may have, are not known here.
+The columns come in this order: keys, properties by name, times, flags, expiries, payloads.
+docs/protocol.md, "A batch", has the layout. Equal messages are always equal bytes. A column is
+packed and read by C code at once. The head of a batch, and how many bytes it may have, are not
+known here.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
+from itertools import chain
 from operator import itemgetter, lt
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
+from quorate.protocol.attributes import EXPIRY_BYTES, NO_ATTRIBUTES, Attributes
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.fields import varint
 from quorate.protocol.limits import (
@@ -24,52 +26,85 @@ from quorate.protocol.limits import (
     MESSAGE_BYTES_USUAL,
     PROPERTY_NAME_BYTES_MAX,
 )
+from quorate.protocol.times import TIME_NS_MAX
 
-_KEYS, _PROPERTIES = 1, 2
-_PLAIN = b"\0"
-"""The first byte of a body whose messages have neither keys nor properties."""
+_KEYS, _PROPERTIES, _TIMES, _FLAGS, _EXPIRIES = 1, 2, 4, 8, 16
+_KNOWN = _KEYS | _PROPERTIES | _TIMES | _FLAGS | _EXPIRIES
+_FLAG_BYTES = b"\0\1"
+"""The values of a flag byte: bit 1 says that the message is a deletion."""
 _EQUAL = b"\0"
 """Stands for the lengths of a column whose values all have the same one."""
 _COUNTED_MAX = BATCH_BYTES_TARGET + MESSAGE_BYTES_USUAL
-"""The bytes that keys and properties of several messages may count: a source closes its batch."""
+"""The bytes that attributes of several messages may count: a source closes its batch."""
 _CODES = {1: "B", 2: "H", 4: "I"}
+_TIME_CODES = {**_CODES, 8: "Q"}
 
-_key = itemgetter(0)
-_properties = itemgetter(1)
+_key, _properties, _deleted, _expires_ns = map(itemgetter, range(4))
 
 
 # Packing.
 
 
-def pack(payloads: Sequence[bytes], attributes: Sequence[Attributes] = ()) -> bytes:
+def pack(
+    payloads: Sequence[bytes], attributes: Sequence[Attributes] = (), later: Sequence[int] = ()
+) -> bytes:
     """Return the body of these messages, at least one.
 
-    attributes: those of each message, or empty if no message has any.
+    - attributes: those of each message, or empty if no message has any.
+    - later: how much later than the batch's time each was sent, in nanoseconds, or empty.
     """
-    return b"".join((*before_payloads(list(map(len, payloads)), attributes), *payloads))
+    before = before_payloads(list(map(len, payloads)), attributes, later)
+    return b"".join((*before, *payloads))
 
 
-def before_payloads(lengths: list[int], attributes: Sequence[Attributes] = ()) -> Iterable[bytes]:
+def before_payloads(
+    lengths: list[int], attributes: Sequence[Attributes] = (), later: Sequence[int] = ()
+) -> Iterable[bytes]:
     """Return what a body has before the bytes of the payloads. lengths: of each payload."""
-    return *_attributes(attributes), _lengths(lengths)
+    times = [_numbers(later, _TIME_CODES)] if any(later) else []
+    if not attributes:
+        return bytes((_TIMES * bool(times),)), *times, _lengths(lengths)
+    columns = {
+        _KEYS: _optional(list(map(_key, attributes))),
+        _PROPERTIES: _named(attributes),
+        _TIMES: times,
+        _FLAGS: _flags(attributes),
+        _EXPIRIES: _optional([_expiry(own) for own in map(_expires_ns, attributes)]),
+    }
+    kinds = sum(kind for kind, column in columns.items() if column)
+    return bytes((kinds,)), *chain.from_iterable(columns.values()), _lengths(lengths)
 
 
-def _attributes(attributes: Sequence[Attributes]) -> list[bytes]:
-    count = len(attributes)
-    keys = list(map(_key, attributes))
+def _expiry(expires_ns: int | None) -> bytes | None:
+    return None if expires_ns is None else expires_ns.to_bytes(EXPIRY_BYTES, "little", signed=True)
+
+
+def _flags(attributes: Sequence[Attributes]) -> list[bytes]:
+    flags = bytes(map(_deleted, attributes))
+    return [flags] if any(flags) else []
+
+
+def _optional(values: Sequence[bytes | None]) -> Sequence[bytes]:
+    """Return a column of the values of all messages; None: a message has none."""
+    count = len(values)
+    present = [value for value in values if value is not None]
+    if not present:
+        return []
+    rows: Sequence[int] = range(count)
+    if len(present) < count:
+        rows = [row for row, value in enumerate(values) if value is not None]
+    return _column(rows, present, count)
+
+
+def _named(attributes: Sequence[Attributes]) -> list[bytes]:
+    """Return the columns of properties, by name."""
     properties = _by_name(map(_properties, attributes))
-    has_keys = keys.count(None) < count
-    parts = [bytes((_KEYS * has_keys | _PROPERTIES * bool(properties),))]
-    if has_keys:
-        rows: Sequence[int] = range(count)
-        if None in keys:
-            rows = [row for row, key in enumerate(keys) if key is not None]
-        parts += _column(rows, [key for key in keys if key is not None], count)
-    if properties:
-        parts.append(varint(len(properties)))
-        for name in sorted(properties):
-            raw = name.encode()
-            parts += (varint(len(raw)), raw, *_column(*properties[name], count))
+    if not properties:
+        return []
+    parts = [varint(len(properties))]
+    for name in sorted(properties):
+        raw = name.encode()
+        parts += (varint(len(raw)), raw, *_column(*properties[name], len(attributes)))
     return parts
 
 
@@ -89,7 +124,7 @@ def _by_name(mappings: Iterable[Mapping[str, bytes]]) -> dict[str, tuple[list[in
     return found
 
 
-def _column(rows: Sequence[int], values: Sequence[bytes], count: int) -> Iterable[bytes]:
+def _column(rows: Sequence[int], values: Sequence[bytes], count: int) -> Sequence[bytes]:
     """Return a column of the values of these messages. It has each distinct value once."""
     parts = [varint(len(values))]
     if len(values) < count:
@@ -108,11 +143,11 @@ def _lengths(lengths: list[int]) -> bytes:
     return _EQUAL if lengths.count(lengths[0]) == len(lengths) else _numbers(lengths)
 
 
-def _numbers(numbers: Sequence[int]) -> bytes:
-    """Return the width of the numbers in bytes, and the numbers."""
+def _numbers(numbers: Sequence[int], codes: Mapping[int, str] = _CODES) -> bytes:
+    """Return the least width that has all numbers, in bytes, and the numbers."""
     largest = max(numbers)
-    width = 1 if largest < 1 << 8 else 2 if largest < 1 << 16 else 4
-    return struct.pack(f"<B{len(numbers)}{_CODES[width]}", width, *numbers)
+    width = next(width for width in codes if largest < 1 << 8 * width)
+    return struct.pack(f"<B{len(numbers)}{codes[width]}", width, *numbers)
 
 
 # Reading.
@@ -202,10 +237,27 @@ class Column:
         return list(map(values.__getitem__, self.places.values))
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """How much later than the batch's time each message was sent: numbers in a body, in ns."""
+
+    at: int
+    """The offset of the first in the data."""
+    width: int
+    """The bytes of each; the lowest come first."""
+
+    def read(self, data: bytes, count: int) -> tuple[int, ...]:
+        """Return the numbers."""
+        return struct.unpack_from(f"<{count}{_TIME_CODES[self.width]}", data, self.at)
+
+
 class Body:
     """The columns of a body: their places are read at once, their values when one asks for them."""
 
-    __slots__ = ("attributes_size", "count", "data", "keys", "payloads", "properties")
+    __slots__ = (
+        "attributes_size", "count", "data", "expiries", "flags_at", "keys", "later", "payloads",
+        "properties",
+    )  # fmt: skip
 
     def __init__(self, data: bytes, at: int, count: int, end: int | None = None) -> None:
         """Read where the columns are. Raises CorruptBatch.
@@ -220,17 +272,24 @@ class Body:
         """The number of messages."""
         reading = _Reading(data, at, count)
         kinds = reading.byte()
-        if kinds & ~(_KEYS | _PROPERTIES):
+        if kinds & ~_KNOWN:
             raise _corrupt(f"has columns of an unknown kind: {kinds:#x}")
         self.keys = reading.column() if kinds & _KEYS else None
         """The column of keys; None: no message has one."""
         self.properties = reading.properties() if kinds & _PROPERTIES else {}
         """The columns of properties, by name."""
-        columns = [*self.properties.values(), *([self.keys] if self.keys is not None else [])]
-        self.attributes_size = reading.counted + sum(each.size_max for each in columns)
-        """The bytes that keys and properties count, or more."""
+        self.later = reading.later() if kinds & _TIMES else None
+        """The column of times; None: all messages have that of the batch."""
+        self.flags_at = reading.flags() if kinds & _FLAGS else None
+        """The offset of the first message's flags, of a byte each; None: no message has any."""
+        self.expiries = reading.expiries() if kinds & _EXPIRIES else None
+        """The column of the times at which messages expire; None: no message does."""
+        columns = [*self.properties.values(), self.keys, self.expiries]
+        present = [each for each in columns if each is not None]
+        self.attributes_size = reading.counted + sum(each.size_max for each in present)
+        """The bytes that attributes count, or more."""
         if self.attributes_size > reading.counted_max:
-            reading.count(sum(each.size for each in columns))
+            reading.count(sum(each.size for each in present))
         self.payloads = reading.payloads(len(data) if end is None else end)
         """The payloads of all messages."""
 
@@ -239,22 +298,58 @@ class Body:
         return self.payloads.read(self.data)
 
     def read_attributes(self) -> list[Attributes] | None:
-        """Return key and properties of each message, in order; None: no message has any."""
-        if self.keys is None and not self.properties:
+        """Return the attributes of each message, in order; None: no message has any."""
+        none = self.keys is None and self.flags_at is None and self.expiries is None
+        if none and not self.properties:
             return None
-        return list(map(Attributes, self.read_keys(), self.read_properties()))
+        columns = (
+            self.read_keys(),
+            self.read_properties(),
+            self.read_deleted(),
+            self.read_expiries(),
+        )
+        return list(map(Attributes, *columns))
+
+    def read_times(self, timestamp_ns: int) -> Sequence[int]:
+        """Return the time of each message, in order. timestamp_ns: that of the batch.
+
+        Raises CorruptBatch.
+        """
+        if self.later is None:
+            return [timestamp_ns] * self.count
+        later = self.later.read(self.data, self.count)
+        if timestamp_ns + max(later) > TIME_NS_MAX:
+            raise _corrupt("has a time beyond the year 2262")
+        return [timestamp_ns + each for each in later]
 
     def read_keys(self) -> Sequence[bytes | None]:
         """Return the key of each message, in order."""
-        if self.keys is None:
+        return self._spread(self.keys)
+
+    def read_deleted(self) -> Sequence[bool]:
+        """Return whether each message is a deletion, in order."""
+        if self.flags_at is None:
+            return [False] * self.count
+        return list(map(bool, self.data[self.flags_at : self.flags_at + self.count]))
+
+    def read_expiries(self) -> Sequence[int | None]:
+        """Return the time at which each message expires, in ns since 1970, in order."""
+        return [
+            None if raw is None else int.from_bytes(raw, "little", signed=True)
+            for raw in self._spread(self.expiries)
+        ]
+
+    def _spread(self, column: Column | None) -> Sequence[bytes | None]:
+        """Return the value of each message, in order; None: it has none."""
+        if column is None:
             return [None] * self.count
-        values = self.keys.read(self.data)
-        if self.keys.rows is None:
+        values = column.read(self.data)
+        if column.rows is None:
             return values
-        keys: list[bytes | None] = [None] * self.count
-        for row, value in zip(self.keys.rows.values, values, strict=True):
-            keys[row] = value
-        return keys
+        spread: list[bytes | None] = [None] * self.count
+        for row, value in zip(column.rows.values, values, strict=True):
+            spread[row] = value
+        return spread
 
     def read_properties(self) -> Sequence[Mapping[str, bytes]]:
         """Return the properties of each message, in order."""
@@ -278,14 +373,14 @@ class _Reading:
         self._at = at
         self._count = count
         self.counted = 0
-        """The bytes that keys and properties count so far, without the values."""
+        """The bytes that attributes count so far, without the values."""
         self.counted_max = _COUNTED_MAX if count > 1 else MESSAGE_BYTES_MAX
 
     def count(self, size: int) -> None:
-        """Count bytes of keys and properties. No source sends a batch that counts too many."""
+        """Count bytes of attributes. No source sends a batch that counts too many."""
         self.counted += size
         if self.counted > self.counted_max:
-            raise _corrupt("has keys and properties of more bytes than a batch may have")
+            raise _corrupt("has attributes of more bytes than a batch may have")
 
     def byte(self) -> int:
         at = self._at
@@ -365,6 +460,25 @@ class _Reading:
                 raise _corrupt(f"has the property {name!r} twice, or without a name")
             columns[name] = self.column(size)
         return columns
+
+    def later(self) -> Later:
+        width = self.byte()
+        if width not in _TIME_CODES:
+            raise _corrupt(f"has times of {width} bytes")
+        return Later(self._raw(width * self._count), width)
+
+    def flags(self) -> int:
+        at = self._raw(self._count)
+        if self._data[at : at + self._count].translate(None, _FLAG_BYTES):
+            raise _corrupt("has a message with unknown flags")
+        return at
+
+    def expiries(self) -> Column:
+        column = self.column()
+        values = column.distinct
+        if values.lengths is not None or values.end - values.at != EXPIRY_BYTES * values.count:
+            raise _corrupt(f"has an expiry that is not of {EXPIRY_BYTES} bytes")
+        return column
 
     def payloads(self, end: int) -> Values:
         lengths = self._numbers(self._count)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import google_crc32c
 
@@ -18,11 +18,12 @@ from quorate.protocol.compression import compress, decompress
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import BATCH_MESSAGES_MAX, WHOLE_BATCH_BYTES_MAX
+from quorate.protocol.times import times_of
 
 # The fields in their order:
 # - magic, crc32c of everything after these two;
 # - session ID, epoch, first sequence number, number of messages;
-# - time in ns since 1970;
+# - the least time of its messages, in ns since 1970;
 # - bytes of the topic, of the marker, of the body. The highest bit of the last one says that the
 #   body is compressed. It then begins with the bytes of the plain body.
 _HEADER = struct.Struct("<4sIQQQIqHHI")
@@ -48,7 +49,7 @@ class BatchHeader:
     last: int
     """Sequence number of its last message."""
     timestamp_ns: int
-    """When the source packed it, by the source's clock, ns since 1970 UTC."""
+    """The least time of its messages, by the source's clock, ns since 1970 UTC."""
     checksum: int
     body_at: int
     """The offset of the body in the frame, in bytes."""
@@ -68,14 +69,17 @@ def encode_batch(
     timestamp_ns: int,
     marker: bytes = b"",
     attributes: Sequence[Attributes] = (),
+    later: Sequence[int] = (),
 ) -> bytes:
     """Return the frame of consecutive messages of a source in one epoch, at least one.
 
-    marker: the application marker of the last message, or empty. attributes: those of each message;
-    empty if no message has any.
+    - timestamp_ns, later: `Times` of the messages.
+    - marker: the application marker of the last message, or empty.
+    - attributes: those of each message; empty if no message has any.
     """
     assert len(attributes) in (0, len(payloads)), (len(attributes), len(payloads))
-    body = pack(payloads, attributes)
+    assert len(later) in (0, len(payloads)), (len(later), len(payloads))
+    body = pack(payloads, attributes, later)
     head = unchecked_head(source, epoch, first, len(payloads), timestamp_ns, marker, len(body))
     checksum = google_crc32c.extend(google_crc32c.value(head), body)
     return b"".join((_MAGIC, checksum.to_bytes(4, "little"), head, body))
@@ -276,16 +280,35 @@ def cut(frame: bytes, header: BatchHeader, first: int, last: int, epoch: int) ->
     """
     if (first, last) == (header.first, header.last):
         return in_epoch(frame, epoch)
-    payloads, attributes = read_messages(frame, header)
-    part = slice(first - header.first, last - header.first + 1)
+    body = body_of(frame, header)
+    rows = range(first - header.first, last - header.first + 1)
+    marker = header.marker if last == header.last else b""
+    return rows_of(replace(header, epoch=epoch), body, rows, body.read_payloads(), marker)
+
+
+def rows_of(
+    header: BatchHeader,
+    body: Body,
+    rows: Sequence[int],
+    payloads: Sequence[bytes],
+    marker: bytes = b"",
+) -> bytes:
+    """Return messages of a batch as a batch of their own. Raises CorruptBatch.
+
+    - rows: their places in the batch, rising. They get consecutive numbers.
+    - payloads: those of all messages of the batch, or what stands for them.
+    """
+    attributes, times = body.read_attributes(), body.read_times(header.timestamp_ns)
+    timestamp_ns, later = times_of([times[row] for row in rows])
     return encode_batch(
         header.source,
-        epoch,
-        first,
-        payloads[part],
-        header.timestamp_ns,
-        header.marker if last == header.last else b"",
-        attributes[part] if attributes else (),
+        header.epoch,
+        header.first + rows[0],
+        [payloads[row] for row in rows],
+        timestamp_ns,
+        marker,
+        [attributes[row] for row in rows] if attributes else (),
+        later,
     )
 
 

@@ -48,7 +48,11 @@ RESPONSE_ANSWERS_MAX = 64
 """Answers that share a response, so that tiny ones do not make the client's step long."""
 
 ATTRIBUTE_BYTES_MORE = 16
-"""Bytes that a key, or a property, counts beside its name and value: columns take no more."""
+"""Bytes that a key, a property, or an expiry, counts beside its name and value: columns take no
+more."""
+
+MESSAGE_BYTES_MORE = 13
+"""Bytes that a message takes in a batch beside what it counts: its length 4, time 8, flags 1."""
 
 TOPIC_BYTES_MAX = 255
 PROPERTY_NAME_BYTES_MAX = 255
@@ -77,9 +81,9 @@ NOTHING = -1
 """Stands for "the highest sequence number that …" while there is none."""
 
 # A batch that is one byte short of its target may still take one message of the usual size.
-# A batch adds the length of each payload, of up to four bytes, and its head.
+# A batch adds length, time and flags of each message, and its head.
 assert (
-    BATCH_BYTES_TARGET + MESSAGE_BYTES_USUAL + 4 * BATCH_MESSAGES_MAX + 2048
+    BATCH_BYTES_TARGET + MESSAGE_BYTES_USUAL + MESSAGE_BYTES_MORE * BATCH_MESSAGES_MAX + 2048
     < WHOLE_BATCH_BYTES_MAX
     < FRAME_BYTES_MAX - FRAGMENT_BYTES
 )

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 TIME_NS_MAX = 2**63 - 1
 """The last time that requests can name: in the year 2262."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+
+
+class Times(NamedTuple):
+    """The times of the messages of a batch."""
+
+    least_ns: int
+    """The least of them, which is that of the batch: nanoseconds since 1970 UTC."""
+    later: Sequence[int] = ()
+    """How much later each message was sent, in nanoseconds; empty: all at the same time."""
+
+
+def times_of(each: Sequence[int]) -> Times:
+    """Return the times of messages, at least one, as a batch has them.
+
+    A clock that was set back makes no time negative, because they count from the least.
+    """
+    least = each[0]
+    if each.count(least) == len(each):
+        return Times(least)
+    least = min(each)
+    return Times(least, [time_ns - least for time_ns in each])
 
 
 def nanoseconds_of(moment: datetime) -> int:

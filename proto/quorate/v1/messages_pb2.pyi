@@ -153,7 +153,7 @@ class ReceiverPacing(_message.Message):
     def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class Attributes(_message.Message):
-    __slots__ = ("key", "properties")
+    __slots__ = ("key", "properties", "deleted", "expires_ns")
     class PropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -163,9 +163,13 @@ class Attributes(_message.Message):
         def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
     KEY_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_NS_FIELD_NUMBER: _ClassVar[int]
     key: bytes
     properties: _containers.ScalarMap[str, bytes]
-    def __init__(self, key: _Optional[bytes] = ..., properties: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
+    deleted: bool
+    expires_ns: int
+    def __init__(self, key: _Optional[bytes] = ..., properties: _Optional[_Mapping[str, bytes]] = ..., deleted: bool = ..., expires_ns: _Optional[int] = ...) -> None: ...
 
 class Frame(_message.Message):
     __slots__ = ("batch", "open", "skip", "keepalive", "information", "attached", "goodbye", "fragment", "stable_upto")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.messages import passing
 from quorate.protocol.fragments import LargeBatch
-from quorate.protocol.framing import body_of, encode_batch, read_header
+from quorate.protocol.framing import body_of, read_header, rows_of
 from quorate.protocol.ranges import Range
 from quorate.receiver.protocol.stream import BatchPart
 
@@ -36,19 +36,10 @@ def select(where: Filter, part: BatchPart) -> Selection:
     rows = passing(where, header, payloads, body, part.first, part.last)
     if len(rows) == part.last - part.first + 1:
         return Selection([part], [])
-    kept, attributes = [], body.read_attributes()
-    runs = _runs([header.first + row for row in rows])
+    kept, runs = [], _runs([header.first + row for row in rows])
     for run in runs:
-        begin, end = run.first - header.first, run.last - header.first + 1
-        batch = encode_batch(
-            header.source,
-            header.epoch,
-            run.first,
-            payloads[begin:end],
-            header.timestamp_ns,
-            b"",
-            attributes[begin:end] if attributes else (),
-        )
+        chosen = range(run.first - header.first, run.last - header.first + 1)
+        batch = rows_of(header, body, chosen, payloads)
         kept.append(BatchPart(run.first, run.last, read_header(batch), batch, part.retransmitted))
     return Selection(kept, _between(runs, part.first, part.last))
 

@@ -13,7 +13,7 @@ from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.messages import passing
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.fragments import Batch, encode_alone
-from quorate.protocol.framing import BatchHeader, body_of, encode_batch
+from quorate.protocol.framing import BatchHeader, body_of, rows_of
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_to_wire
@@ -108,21 +108,14 @@ class Wanted:
             rows = passing(self.where, header, payloads, body, part.first, part.last)
         if not rows:
             return None
-        given = chosen = [payloads[row] for row in rows]
+        given = payloads
         if self.select is not None and piece.large is None:
-            given = list(map(self.select.of, chosen))
-        if len(rows) == len(part) and given == chosen:
+            given = [*payloads]
+            for row in rows:
+                given[row] = self.select.of(payloads[row])
+        if len(rows) == len(part) and given == payloads:
             return piece
-        attributes = body.read_attributes()
-        batch = encode_batch(
-            header.source,
-            header.epoch,
-            header.first + rows[0],
-            given,
-            header.timestamp_ns,
-            b"",
-            [attributes[row] for row in rows] if attributes else (),
-        )
+        batch = rows_of(header, body, rows, given)
         return store_v1.Selected(
             batch=batch, offsets=[row - rows[0] for row in rows], upto=part.last
         )
