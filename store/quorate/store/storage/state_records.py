@@ -12,14 +12,17 @@ from dataclasses import dataclass
 
 from quorate.protocol.bookmarks import Place
 from quorate.protocol.identity import SourceName
+from quorate.store.storage.interface import Reads, Row, Table
 from quorate.store.storage.records import Malformed
 
 _ROWS, _PLACES = b"r", b"p"
 _PREFIX_BYTES = 16
 _SESSION = struct.Struct(">Q")
-_ROW = struct.Struct(">Qqq")
+_ROW = struct.Struct(">Qqqq")
 _PLACE = struct.Struct(">QqQ")
 _END = b"\0\0"
+NEVER = 2**63 - 1
+"""Stands for the time at which a message expires that does not."""
 _ABOVE = b"\xff" * (_SESSION.size + 1)
 """It is above every part of a key that follows a prefix: keys of topics begin with a letter."""
 
@@ -34,6 +37,8 @@ class Candidate:
     sequence: int
     time_ns: int
     """The time of the message, by its source's clock."""
+    expires_ns: int
+    """The time at which the message expires; NEVER: it does not."""
     frame: bytes
     """A batch of the message alone; empty: with this message the key has no row."""
 
@@ -84,17 +89,34 @@ def rows_of_key(prefix: bytes, key: bytes) -> tuple[bytes, bytes]:
     return before, before + _ABOVE
 
 
+def whole_keys(reads: Reads, first: bytes, last: bytes, limit: int) -> list[Row]:
+    """Return the first rows from here on, about as many, and all of each key. Raises StorageFailed.
+
+    None are left if the list is empty.
+    """
+    while True:
+        rows = reads.scan(Table.STATE, first, last, limit)
+        if len(rows) < limit:
+            return rows
+        last_key = same_key(rows[-1][0])
+        whole = [row for row in rows if same_key(row[0]) != last_key]
+        if whole:
+            return whole
+        limit *= 2
+
+
 def pack_candidate(candidate: Candidate) -> bytes:
-    return _ROW.pack(candidate.epoch, candidate.sequence, candidate.time_ns) + candidate.frame
+    epoch, sequence = candidate.epoch, candidate.sequence
+    return _ROW.pack(epoch, sequence, candidate.time_ns, candidate.expires_ns) + candidate.frame
 
 
 def unpack_candidate(key: bytes, value: bytes) -> Candidate:
     try:
         session_id = _SESSION.unpack(key[-_SESSION.size :])[0]
-        epoch, sequence, time_ns = _ROW.unpack_from(value)
+        epoch, sequence, time_ns, expires_ns = _ROW.unpack_from(value)
     except struct.error as error:
         raise Malformed(f"a row of the state of the world cannot be read: {error}") from None
-    return Candidate(session_id, epoch, sequence, time_ns, value[_ROW.size :])
+    return Candidate(session_id, epoch, sequence, time_ns, expires_ns, value[_ROW.size :])
 
 
 def progress_key(prefix: bytes, session_id: int) -> bytes:
