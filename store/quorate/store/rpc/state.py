@@ -39,6 +39,8 @@ KEYS_ASKED_MAX = 1024
 WAIT_SECONDS_MAX = 60.0
 """The longest time in seconds for which a query waits for rows."""
 _RESPONSE_BYTES = 256 * 1024
+_SAY_SECONDS = 1.0
+"""Seconds after which a query says something, though no row has passed."""
 
 T = TypeVar("T")
 
@@ -76,6 +78,7 @@ class StateQueries:
         yield store_v1.QueryStateResponse(position=position_to_wire(position))
         steps = view.steps(asked)
         response, size, given = store_v1.QueryStateResponse(), 0, 0
+        said_at = time.monotonic()
         while (rows := await self._run(lambda: next(steps, None))) is not None:
             check_running()
             for row in rows:
@@ -84,6 +87,11 @@ class StateQueries:
                 if size > _RESPONSE_BYTES:
                     yield response
                     response, size = store_v1.QueryStateResponse(), 0
+            if time.monotonic() > said_at + _SAY_SECONDS:
+                # So a client that waits knows that the store is at work.
+                said_at = time.monotonic()
+                yield response
+                response, size = store_v1.QueryStateResponse(), 0
             given += len(rows)
             if asked.limit and given >= asked.limit and asked.ordering is None:
                 break
