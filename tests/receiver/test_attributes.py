@@ -44,7 +44,7 @@ def test_each_message_has_its_own() -> None:
     expected = [(b"a", b"key", {"name": b"value"}), (b"b", None, {}), (b"c", b"", {})]
     assert [content(message) for message in batch.messages()] == expected
     assert [content(message) for message in batch._part(11, 12).messages()] == expected[1:]
-    assert batch._part(10, 11).attributes_of(10) == (b"key", {"name": b"value"})
+    assert batch._part(10, 11).attributes_of(10) == Attributes(b"key", {"name": b"value"})
 
 
 def test_a_batch_without() -> None:
@@ -85,7 +85,7 @@ def test_what_an_application_does_to_no_properties_stays_with_it() -> None:
     for number in (10, 11):
         dict.update(batch.attributes_of(number).properties, {"name": b"other"})
         assert batch.attributes_of(number).properties == {}
-    assert checked_attributes(b"key") == (b"key", {})
+    assert checked_attributes(b"key") == Attributes(b"key")
 
 
 SENT = [

@@ -27,7 +27,7 @@ from tests.simulation.world import Event, Pending, Process, WallClock, World
 from tests.whole import whole
 
 from quorate.protocol.answers import AnswerReading
-from quorate.protocol.attributes import NO_ATTRIBUTES
+from quorate.protocol.attributes import NO_ATTRIBUTES, has_any
 from quorate.protocol.errors import (
     Closed,
     ContentConflict,
@@ -210,8 +210,9 @@ class SourceInstance:
         core.note_exceeded()
         what = content(payload, attributes)
         self.checker.accepted(self.number, window.next_sequence, what)
-        given = (attributes,) if any(attributes) else ()
-        window.add((payload,), given, len(payload) + attributes.size)
+        given = (attributes,) if has_any((attributes,)) else ()
+        now = int(self.clock.seconds() * 1e9)
+        window.add((payload,), given, len(payload) + attributes.size, now)
         window.gather()
         self._soon()
         return True
@@ -582,7 +583,7 @@ class SourceInstance:
             self.process.start(self._pack())
 
     async def _pack(self) -> None:
-        packed = self.core.take(int(self.clock.seconds() * 1e9))
+        packed = self.core.take()
         if self.publish_store.outlives:
             await self.process.sleep(self.world.chooser.uniform(0.0, 0.002))
         batch = whole(packed.batch)

@@ -75,11 +75,8 @@ def registered(options: SourceOptions | None = None) -> SourceCore:
 
 def send(core: SourceCore, *payloads: bytes, now: float = 0.0) -> bytes:
     """Pack these messages into one batch and release it; returns its frame."""
-    window = core.window
-    window.payloads += payloads
-    window.next_sequence += len(payloads)
-    window.sent_bytes += sum(map(len, payloads))
-    return whole(core.release(core.take(0), now))
+    core.window.add(payloads, [], sum(map(len, payloads)), 0)
+    return whole(core.release(core.take(), now))
 
 
 def frames(core: SourceCore, store: str, now: float = 0.0) -> list[Frame]:

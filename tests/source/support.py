@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from tests.source.fake_store import FakeStore
 
 from quorate.protocol.framing import read_contents, read_header
+from quorate.protocol.times import moment_of
 from quorate.source import Outgoing, Source, SourceOptions
 
 T = TypeVar("T")
@@ -27,7 +28,9 @@ def contents(store: FakeStore) -> list[Outgoing]:
     for first, last, _, frame in store.batches:
         messages = read_contents(frame, read_header(frame), first, last)
         for number, (payload, attributes) in enumerate(messages, first):
-            found[number] = Outgoing(payload, *attributes)
+            key, properties, deleted, expires_ns = attributes
+            expires = moment_of(expires_ns) if expires_ns is not None else None
+            found[number] = Outgoing(payload, key, properties, expires, deleted)
     return [found[number] for number in sorted(found)]
 
 

@@ -252,10 +252,10 @@ def test_the_file_of_a_large_message_goes_once_it_is_stable(tmp_path: Path) -> N
     store.open()
     store.claim(SourceName("orders", 0x10))
     store.goes_on(0, ())
-    store.keep_all(0, (b"small",), ())
-    for _ in store.keep_large(1, content(5 * 2**20), NO_ATTRIBUTES):
+    store.keep_all(0, (b"small",), (), (7,))
+    for _ in store.keep_large(1, content(5 * 2**20), NO_ATTRIBUTES, 7):
         pass
-    store.keep_all(2, (b"small",), ())
+    store.keep_all(2, (b"small",), (), (7,))
     assert store.bytes_on_disk > 5 * 2**20
     store.settle(1)
     assert store.bytes_on_disk < 2 * 2**20

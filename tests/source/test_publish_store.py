@@ -40,7 +40,7 @@ def opened(path: Path, sync: bool = False, next_sequence: int = 0) -> FilePublis
     return store
 
 
-def keep(store: FilePublishStore, sequence: int, payload: bytes) -> None:
+def keep(store: FilePublishStore, sequence: int, payload: bytes, time: int = 7) -> None:
     """What a send does."""
     tail = store.tail
     if tail.next != sequence:
@@ -48,10 +48,11 @@ def keep(store: FilePublishStore, sequence: int, payload: bytes) -> None:
     tail.next = sequence + 1
     try:
         tail.write(payload)
+        tail.times[sequence - tail.first] = time
         tail.sizes[sequence - tail.first] = len(payload) + 1
     except (ValueError, IndexError):
         tail.next = sequence
-        store.keep_all(sequence, (payload,), ())
+        store.keep_all(sequence, (payload,), (), (time,))
 
 
 def filled(path: Path, batches: int, sync: bool = False) -> FilePublishStore:
@@ -109,7 +110,7 @@ def test_what_is_not_stable_is_remembered(tmp_path: Path, sync: bool) -> None:
 def test_what_was_never_packed_is_remembered_under_its_numbers(tmp_path: Path) -> None:
     store = filled(tmp_path, 2)
     keep(store, 4, b"")
-    store.keep_all(5, [b"5", b"6"], [NO_ATTRIBUTES, Attributes(b"six")])
+    store.keep_all(5, [b"5", b"6"], [NO_ATTRIBUTES, Attributes(b"six")], [7, 7])
     keep(store, 7, b"7")
     store.close()
     expected = [b"a", b"", b"a", b"b", b"", b"5", b"6", b"7"]
@@ -119,16 +120,34 @@ def test_what_was_never_packed_is_remembered_under_its_numbers(tmp_path: Path) -
 
 def test_a_batch_with_empty_keys_alone_is_made_again(tmp_path: Path) -> None:
     store, own = opened(tmp_path), Attributes(b"")
-    store.keep_all(0, [b"x"], [own])
+    store.keep_all(0, [b"x"], [own], [5])
     packed = encode_batch(NAME, 1, 0, [b"x"], 5, b"", [own])
     store.packed(packed)
     store.close()
     assert remembered(tmp_path).batches == [packed]
 
 
+@pytest.mark.parametrize("sync", [False, True])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_each_message_keeps_its_time(tmp_path: Path, sync: bool, is_packed: bool) -> None:
+    """Whether it was packed or not: a batch has its times again, byte for byte."""
+    store, epoch = opened(tmp_path, sync), int(is_packed)
+    keep(store, 0, b"0", 20)
+    keep(store, 1, b"1", 10)
+    store.keep_all(2, [b"2", b"3"], [Attributes(b"k"), NO_ATTRIBUTES], [30, 30])
+    own = [NO_ATTRIBUTES, NO_ATTRIBUTES, Attributes(b"k"), NO_ATTRIBUTES]
+    payloads = [b"0", b"1", b"2", b"3"]
+    batch = encode_batch(NAME, epoch, 0, payloads, 10, b"", own, [10, 0, 20, 20])
+    if is_packed:
+        store.packed(batch)
+    store.syncing()()
+    store.close()
+    assert remembered(tmp_path).batches == [batch]
+
+
 def test_many_that_were_never_packed_become_batches_of_the_usual_size(tmp_path: Path) -> None:
     store = opened(tmp_path)
-    store.keep_all(0, [b"x"] * 9000, [])
+    store.keep_all(0, [b"x"] * 9000, [], [7] * 9000)
     for number in range(9000, 9010):
         keep(store, number, bytes(100_000))
     keep(store, 9010, bytes(1_200_000))
@@ -149,9 +168,9 @@ def test_a_commit_is_kept_as_a_whole_with_its_marker(tmp_path: Path) -> None:
 
 def test_a_number_that_is_kept_again_replaces_what_was_behind_it(tmp_path: Path) -> None:
     store = opened(tmp_path)
-    store.keep_all(0, [b"0", b"1", b"2"], [])
+    store.keep_all(0, [b"0", b"1", b"2"], [], [7] * 3)
     # The call that kept these was interrupted before the source counted them.
-    store.keep_all(3, [b"no", b"no", b"no"], [])
+    store.keep_all(3, [b"no", b"no", b"no"], [], [8] * 3)
     keep(store, 3, b"3")
     store.packed(batch(0, b"0", b"1", b"2", b"3"))
     store.close()
@@ -286,7 +305,7 @@ def test_a_message_that_was_not_entered_does_not_count(tmp_path: Path) -> None:
     keep(store, 4, b"not returned")
     store.close()
     with newest(tmp_path).open("r+b") as segment:
-        segment.seek(64 + 4 * 4)
+        segment.seek(64 + 8 * (64 * 1024 // 64) + 4 * 4)
         segment.write(bytes(4))
     assert sorted(contents(tmp_path)) == [0, 1, 2, 3]
     again = opened(tmp_path, next_sequence=4)
@@ -305,7 +324,7 @@ def change(path: Path, what: bytes) -> None:
 @pytest.mark.parametrize("sync", [False, True])
 def test_a_damaged_message_is_not_sent_again_as_it_is(tmp_path: Path, sync: bool) -> None:
     store = opened(tmp_path, sync)
-    store.keep_all(0, [b"zero", b"one", b"two"], [])
+    store.keep_all(0, [b"zero", b"one", b"two"], [], [7] * 3)
     store.packed(batch(0, b"zero", b"one", b"two"))
     store.close()
     change(newest(tmp_path), b"one")

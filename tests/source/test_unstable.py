@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from tests.source.fake_store import FakeStore
 from tests.source.support import QUICK, addresses, contents, event_of, open_source
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES
 from quorate.protocol.errors import (
     ContentConflict,
     Fenced,
@@ -30,6 +31,7 @@ from quorate.source import (
 )
 from quorate.source.blocking import Source as BlockingSource
 from quorate.source.protocol.flight_window import Window
+from quorate.source.protocol.outgoing import checked_one
 from quorate.source.protocol.unstable import all_unstable
 
 pytestmark = pytest.mark.expects_log(
@@ -39,7 +41,8 @@ pytestmark = pytest.mark.expects_log(
 SENT = [
     UnstableMessage(1, b"plain", None, {}),
     UnstableMessage(2, b"keyed", b"key", {}),
-    UnstableMessage(3, b"rich", None, {"side": b"buy"}),
+    UnstableMessage(3, b"rich", None, {"side": b"buy"}, datetime(2026, 1, 31, tzinfo=UTC)),
+    UnstableMessage(4, b"", b"key", {}, None, True),
 ]
 
 
@@ -69,8 +72,7 @@ async def test_what_an_ended_source_has_left_another_one_sends(
     source = await open_source(stores)
     await source.publish(b"stable")
     silence(stores)
-    for each in SENT:
-        await source.send(each.payload, each.key, each.properties)
+    await source.send_many(Outgoing(*each[1:]) for each in SENT)
     await fail_with(source, stores, error)
     assert source.unstable() == SENT
     with pytest.raises(type(error)):
@@ -81,9 +83,7 @@ async def test_what_an_ended_source_has_left_another_one_sends(
         store.acknowledge_again()
         store.forget()
     async with await open_source(stores, session_id=0x11) as other:
-        await other.send_many(
-            [Outgoing(each.payload, each.key, each.properties) for each in source.unstable()]
-        )
+        await other.send_many([Outgoing(*each[1:]) for each in source.unstable()])
         await other.flush(60)
         assert other.unstable() == []
     assert contents(stores[0]) == [Outgoing(*each[1:]) for each in SENT]
@@ -91,9 +91,9 @@ async def test_what_an_ended_source_has_left_another_one_sends(
 
 def test_what_an_application_does_to_properties_changes_no_message() -> None:
     window = Window(SourceOptions())
-    attributes = [Attributes(each.key, each.properties) for each in SENT]
+    attributes = [checked_one(Outgoing(*each[1:]), window.limit, 0)[1] for each in SENT]
     window.next_sequence = SENT[0].sequence
-    window.add([each.payload for each in SENT], attributes, 0)
+    window.add([each.payload for each in SENT], attributes, 0, 0)
     for each in all_unstable((), None, window, 0):
         dict.update(each.properties, {"side": b"sell"})
     assert all_unstable((), None, window, 0) == SENT
@@ -146,15 +146,14 @@ async def test_a_publish_store_that_was_left_over_is_read(
     source = await open_source(stores, publish_store=publish_store)
     await source.publish(b"stable")
     silence(stores)
-    for each in SENT:
-        await source.send(each.payload, each.key, each.properties)
+    await source.send_many(Outgoing(*each[1:]) for each in SENT)
     with pytest.raises(PublishStoreInUse):
         publish_store.unstable()
-    assert await source.send(b"as before") == 4
+    assert await source.send(b"as before") == 5
     await source.close(0)
     assert FilePublishStore(tmp_path).unstable() == [
         *SENT,
-        UnstableMessage(4, b"as before", None, {}),
+        UnstableMessage(5, b"as before", None, {}),
     ]
     for store in stores:
         store.acknowledge_again()

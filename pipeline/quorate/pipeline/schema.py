@@ -21,6 +21,8 @@ DDL = ", ".join(
         "payload BINARY NOT NULL",
         "key BINARY",
         "properties MAP<STRING, BINARY>",
+        "deleted BOOLEAN NOT NULL",
+        "expires TIMESTAMP",
     )
 )
 """The schema for Spark. The source is text, its session ID, because a BIGINT is signed."""
@@ -35,6 +37,8 @@ ARROW = pa.schema(
         pa.field("payload", pa.binary(), nullable=False),
         pa.field("key", pa.binary()),
         pa.field("properties", pa.map_(pa.string(), pa.binary())),
+        pa.field("deleted", pa.bool_(), nullable=False),
+        pa.field("expires", pa.timestamp("us", tz="UTC")),
     ]
 )
 """The schema for pyarrow, with the same columns."""

@@ -16,10 +16,11 @@ from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
+from quorate.protocol.times import times_of
 
 COLUMNS = (
     *("epoch", "timestamp_ns", "batch_first", "batch_checksum"),
-    *("payload", "key", "properties", "marker"),
+    *("payload", "key", "properties", "deleted", "expires_ns", "marker"),
 )
 """The columns that make the batches again."""
 
@@ -30,8 +31,8 @@ class _Open:
 
     first: int
     epoch: int
-    timestamp_ns: int
     checksum: int
+    times: list[int] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)
     attributes: list[Attributes] = field(default_factory=list)
     marker: bytes = b""
@@ -63,7 +64,6 @@ def _runs(rows: pa.RecordBatch) -> Iterator[tuple[_Open, pa.RecordBatch]]:
             _Open(
                 begins[at].as_py(),
                 rows.column("epoch")[at].as_py(),
-                rows.column("timestamp_ns")[at].as_py(),
                 rows.column("batch_checksum")[at].as_py(),
             ),
             rows.slice(at, end - at),
@@ -74,25 +74,32 @@ def _runs(rows: pa.RecordBatch) -> Iterator[tuple[_Open, pa.RecordBatch]]:
 def _add(batch: _Open, rows: pa.RecordBatch) -> None:
     batch.payloads += rows.column("payload").to_pylist()
     batch.marker = rows.column("marker")[-1].as_py() or b""
-    keys, properties = rows.column("key"), rows.column("properties")
-    if keys.null_count == len(keys) and properties.null_count == len(properties):
+    batch.times += rows.column("timestamp_ns").to_pylist()
+    columns = [rows.column(name) for name in ("key", "properties", "deleted", "expires_ns")]
+    keys, properties, deletions, expiries = columns
+    given = (keys, properties, expiries)
+    if all(each.null_count == len(rows) for each in given) and not pc.any(deletions).as_py():
         batch.attributes += [NO_ATTRIBUTES] * len(rows)
         return
     batch.attributes += [
-        Attributes(key, dict(named or ()))
-        for key, named in zip(keys.to_pylist(), properties.to_pylist(), strict=True)
+        Attributes(key, dict(named or ()), bool(deleted), expires_ns)
+        for key, named, deleted, expires_ns in zip(
+            *(each.to_pylist() for each in columns), strict=True
+        )
     ]
 
 
 def _frame(batch: _Open, source: SourceName, where: str) -> bytes:
+    timestamp_ns, later = times_of(batch.times)
     frame = encode_batch(
         source,
         batch.epoch,
         batch.first,
         batch.payloads,
-        batch.timestamp_ns,
+        timestamp_ns,
         batch.marker,
         batch.attributes,
+        later,
     )
     if (checksum := read_header(frame).checksum) != batch.checksum:
         raise CorruptBatch(

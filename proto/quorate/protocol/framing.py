@@ -247,6 +247,14 @@ def body_of(frame: bytes, header: BatchHeader) -> Body:
     return Body(_plain_body(frame, header), 0, count)
 
 
+def greatest_time(frame: bytes, header: BatchHeader) -> int:
+    """Return the greatest time of the messages of a checked batch, in ns since 1970.
+
+    Raises CorruptBatch.
+    """
+    return max(body_of(frame, header).read_times(header.timestamp_ns))
+
+
 def read_payloads(frame: bytes, header: BatchHeader) -> list[bytes]:
     """Return the payloads of a checked batch, in order. Raises CorruptBatch."""
     return body_of(frame, header).read_payloads()

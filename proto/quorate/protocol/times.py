@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from math import isfinite
 from typing import NamedTuple
+
+from quorate.protocol.errors import InvalidArgument
 
 TIME_NS_MAX = 2**63 - 1
 """The last time that requests can name: in the year 2262."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_SECONDS_MAX = 2 * TIME_NS_MAX / 1e9
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 class Times(NamedTuple):
@@ -31,6 +37,28 @@ def times_of(each: Sequence[int]) -> Times:
         return Times(least)
     least = min(each)
     return Times(least, [time_ns - least for time_ns in each])
+
+
+def expiry_ns(expires: datetime | float | None, now_ns: int) -> int | None:
+    """Return the time at which a message expires, as an application names it. It may be past.
+
+    expires: a moment, or seconds after now; None: never. Raises InvalidArgument.
+    """
+    match expires:
+        case None:
+            return None
+        case datetime():
+            return nanoseconds_of(expires)
+        case int() | float() if isfinite(expires) and not isinstance(expires, bool):
+            seconds = max(-_SECONDS_MAX, min(expires, _SECONDS_MAX))
+            return max(-TIME_NS_MAX, min(now_ns + round(seconds * 1e9), TIME_NS_MAX))
+    raise InvalidArgument("expires", f"is {expires!r}, not a datetime or a number of seconds")
+
+
+def seconds_of(text: str) -> float | None:
+    """Return the seconds of a text such as "15m" or "1.5h"; None: it is none."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text)
+    return float(found[1]) * _UNITS[found[2]] if found is not None else None
 
 
 def nanoseconds_of(moment: datetime) -> int:

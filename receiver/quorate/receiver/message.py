@@ -6,15 +6,17 @@ No I/O. The hot path makes one object for each message; the batch keeps what its
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import repeat
 from typing import TypeVar
 
-from quorate.protocol.attributes import Attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.columns import Body
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.fragments import LargeBatch
 from quorate.protocol.framing import body_of, cut, read_header
 from quorate.protocol.identity import SourceName
+from quorate.protocol.times import moment_of
 from quorate.receiver.protocol.consumed import Consumption
 from quorate.receiver.protocol.selecting import select
 from quorate.receiver.protocol.stream import BatchPart
@@ -54,8 +56,8 @@ class DeliveredBatch:
     """Consecutive messages of one source in one epoch. A filter splits what a source packed."""
 
     __slots__ = (
-        "_body", "_keys", "_payloads", "_piece", "_progress", "_properties", "_redeliver", "_taken",
-        "attempt", "first", "last", "size",
+        "_attributes", "_body", "_keys", "_payloads", "_piece", "_progress", "_properties",
+        "_redeliver", "_taken", "_times", "attempt", "first", "last", "size",
     )  # fmt: skip
 
     first: int
@@ -91,6 +93,8 @@ class DeliveredBatch:
         self._payloads: list[bytes] | None = None
         self._keys: list[bytes | None] | None = None
         self._properties: list[Mapping[str, bytes]] | None = None
+        self._times: list[int] | None = None
+        self._attributes: list[Attributes] | None = None
 
     @property
     def source(self) -> SourceName:
@@ -109,8 +113,8 @@ class DeliveredBatch:
 
     @property
     def timestamp_ns(self) -> int:
-        """The time at which the source packed it, by the source's clock: nanoseconds since 1970
-        UTC."""
+        """The least time of what the source packed together, by the source's clock: nanoseconds
+        since 1970 UTC."""
         return self._piece.header.timestamp_ns
 
     @property
@@ -137,8 +141,21 @@ class DeliveredBatch:
         return payloads
 
     def attributes_of(self, sequence: int) -> Attributes:
-        """Return key and properties of one of its messages."""
-        return Attributes(self._key_of(sequence), self._properties_of(sequence))
+        """Return the attributes of one of its messages."""
+        attributes = self._attributes
+        if attributes is None:
+            columns = self._columns()
+            each = columns.read_attributes() or [NO_ATTRIBUTES] * columns.count
+            attributes = self._attributes = self._own(each)
+        own = attributes[sequence - self.first]
+        return own._replace(properties=dict(own.properties))  # an application may change it
+
+    def _time_of(self, sequence: int) -> int:
+        times = self._times
+        if times is None:
+            header = self._piece.header
+            times = self._times = self._own(self._columns().read_times(header.timestamp_ns))
+        return times[sequence - self.first]
 
     def _key_of(self, sequence: int) -> bytes | None:
         keys = self._keys
@@ -253,9 +270,25 @@ class Message:
 
     @property
     def timestamp_ns(self) -> int:
-        """The time at which the source packed it, by the source's clock: nanoseconds since 1970
-        UTC."""
-        return self.batch.timestamp_ns
+        """The time at which it was sent, by the source's clock: nanoseconds since 1970 UTC."""
+        return self.batch._time_of(self.sequence)
+
+    @property
+    def time(self) -> datetime:
+        """The time at which it was sent, by the source's clock, in UTC."""
+        return moment_of(self.timestamp_ns)
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it deletes the row of its key in the state of the world."""
+        return self.batch.attributes_of(self.sequence).deleted
+
+    @property
+    def expires(self) -> datetime | None:
+        """The time at which it expires, in UTC; None: never. It is delivered also when that is
+        past."""
+        expires_ns = self.batch.attributes_of(self.sequence).expires_ns
+        return None if expires_ns is None else moment_of(expires_ns)
 
     @property
     def retransmitted(self) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from time import time_ns
 from types import TracebackType
 from typing import Self
 
@@ -28,6 +30,7 @@ from quorate.source.protocol.outgoing import (
     check_commit,
     checked,
     checked_one,
+    deletion,
 )
 from quorate.source.protocol.unstable import UnstableMessage
 from quorate.source.publish_store import PublishStore
@@ -139,6 +142,7 @@ class Source:
         payload: bytes,
         key: bytes | None = None,
         properties: Mapping[str, bytes] | None = None,
+        expires: datetime | float | None = None,
         timeout: float | None = None,
         wait_quorum: bool = False,
     ) -> int:
@@ -148,9 +152,9 @@ class Source:
         are those of quorate.source.Source.send.
         """
         window = self._window
-        if key is not None or properties is not None:
-            payload, attributes = checked_one(payload, key, properties, window.limit)
-            return self._send_all(Ready([payload], [attributes]), timeout, wait_quorum).start
+        if key is not None or properties is not None or expires is not None:
+            message = Outgoing(payload, key, properties or {}, expires)
+            return self._send_one(message, timeout, wait_quorum)
         if payload.__class__ is not bytes:
             payload = as_bytes(payload)
         size = len(payload)
@@ -164,7 +168,7 @@ class Source:
             if sequence >= window.pause_at or sent_bytes >= window.pause_at_bytes:
                 self._wait_for_room(timeout, wait_quorum)
                 sequence, sent_bytes = window.next_sequence, window.sent_bytes
-            tail, after = self._tail, sequence + 1
+            tail, after, now = self._tail, sequence + 1, time_ns()
             if tail is not None:
                 write = tail.write  # a call of an attribute would cost more
                 if tail.next != sequence:
@@ -172,14 +176,33 @@ class Source:
                 tail.next = after
                 try:
                     write(payload)
+                    tail.times[sequence - tail.first] = now
                     tail.sizes[sequence - tail.first] = size + 1
                 except (ValueError, IndexError):
                     tail.next = sequence
-                    self._publish_store.keep_all(sequence, (payload,), ())
+                    self._publish_store.keep_all(sequence, (payload,), (), (now,))
+            window.times.append(now)
             window.next_sequence = after
             window.sent_bytes = sent_bytes + size
             window.payloads.append(payload)
         return sequence
+
+    def delete(
+        self,
+        key: bytes,
+        properties: Mapping[str, bytes] | None = None,
+        timeout: float | None = None,
+        wait_quorum: bool = False,
+    ) -> int:
+        """Accept a message that deletes the row of a key, and return its sequence number.
+
+        Arguments and errors are those of quorate.source.Source.delete.
+        """
+        return self._send_one(deletion(key, properties), timeout, wait_quorum)
+
+    def _send_one(self, message: Outgoing, timeout: float | None, wait_quorum: bool) -> int:
+        payload, attributes = checked_one(message, self._window.limit, time_ns())
+        return self._send_all(Ready([payload], [attributes]), timeout, wait_quorum).start
 
     def send_many(
         self,
@@ -191,7 +214,7 @@ class Source:
 
         Arguments and errors are those of quorate.source.Source.send_many.
         """
-        ready = checked(messages, self._window.limit)
+        ready = checked(messages, self._window.limit, time_ns())
         return self._send_all(ready, timeout, wait_quorum)
 
     def _send_all(self, ready: Ready, timeout: float | None, wait_quorum: bool) -> range:
@@ -217,9 +240,11 @@ class Source:
                 self._begin_batch()
             if end > window.pause_at or window.sent_bytes + size > window.pause_at_bytes:
                 return None
+            now = time_ns()
             if self._publish_store.durable:
-                self._publish_store.keep_all(first, ready.payloads, ready.attributes)
-            window.add(ready.payloads, ready.attributes, size)
+                times = [now] * len(ready)
+                self._publish_store.keep_all(first, ready.payloads, ready.attributes, times)
+            window.add(ready.payloads, ready.attributes, size, now)
         return range(first, end)
 
     def commit(
@@ -233,7 +258,7 @@ class Source:
 
         Arguments and errors are those of quorate.source.Source.commit.
         """
-        ready = checked(messages, self._window.limit)
+        ready = checked(messages, self._window.limit, time_ns())
         check_commit(ready, marker)
         return run_blocking(
             asynchronous.commit_ready(self._source, ready, marker, timeout, wait_quorum)
@@ -244,6 +269,7 @@ class Source:
         payload: bytes,
         key: bytes | None = None,
         properties: Mapping[str, bytes] | None = None,
+        expires: datetime | float | None = None,
         timeout: float | None = None,
         wait_quorum: bool = False,
     ) -> Receipt:
@@ -254,7 +280,7 @@ class Source:
         check_may_wait()
         check_timeout(timeout)
         since = self._loop.time()
-        sequence = self.send(payload, key, properties, timeout, wait_quorum)
+        sequence = self.send(payload, key, properties, expires, timeout, wait_quorum)
         left = None if timeout is None else max(0.0, since + timeout - self._loop.time())
         return run_blocking(asynchronous.receipt_of(self._source, sequence, since, left))
 

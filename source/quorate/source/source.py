@@ -9,10 +9,12 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from datetime import datetime
+from time import time_ns
 from types import TracebackType
 from typing import Self
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, has_any
 from quorate.protocol.choices import options_of
 from quorate.protocol.errors import (
     Closed,
@@ -37,6 +39,7 @@ from quorate.source.protocol.outgoing import (
     check_commit,
     checked,
     checked_one,
+    deletion,
 )
 from quorate.source.protocol.unstable import UnstableMessage
 from quorate.source.publish_store import MemoryPublishStore, PublishStore
@@ -174,16 +177,20 @@ class Source:
         payload: bytes,
         key: bytes | None = None,
         properties: Mapping[str, bytes] | None = None,
+        expires: datetime | float | None = None,
         timeout: float | None = None,
         wait_quorum: bool = False,
     ) -> int:
         """Accept a message and return its sequence number.
 
-        key: what the message is about. properties: values by name, by which receivers may filter.
-        Both count towards the size of the message.
-
+        - key: what the message is about.
+        - properties: values by name, by which receivers may filter.
+        - expires: the time at which the message expires, or in how many seconds from now. It may
+          be past. None: never.
         - timeout: seconds to wait at most; 0: the call does not wait; None: no limit.
         - wait_quorum: whether to wait while too few stores take the stream, too.
+
+        What comes with the payload counts towards the size of the message.
 
         The call waits only while the flight window is full. With SourceOptions.receiver_pacing it
         also waits for receivers that lag. With a publish store that syncs it waits for the sync,
@@ -195,8 +202,9 @@ class Source:
         has not accepted the message.
         """
         window = self._window
-        if key is not None or properties is not None:
-            return await self._send_with_attributes(payload, key, properties, timeout, wait_quorum)
+        if key is not None or properties is not None or expires is not None:
+            message = Outgoing(payload, key, properties or {}, expires)
+            return await self._send_one(message, timeout, wait_quorum)
         if payload.__class__ is not bytes:
             payload = as_bytes(payload)
         size = len(payload)
@@ -206,21 +214,30 @@ class Source:
         while sequence >= window.pause_at or sent_bytes >= window.pause_at_bytes:
             await self._packer.make_room(timeout, wait_quorum)
             sequence, sent_bytes = window.next_sequence, window.sent_bytes
+        window.times.append(time_ns())
         window.next_sequence = sequence + 1
         window.sent_bytes = sent_bytes + size
         window.payloads.append(payload)
         return sequence
 
-    async def _send_with_attributes(
+    async def delete(
         self,
-        payload: bytes,
-        key: bytes | None,
-        properties: Mapping[str, bytes] | None,
-        timeout: float | None,
-        wait_quorum: bool,
+        key: bytes,
+        properties: Mapping[str, bytes] | None = None,
+        timeout: float | None = None,
+        wait_quorum: bool = False,
     ) -> int:
+        """Accept a message that deletes the row of a key, and return its sequence number.
+
+        The message has an empty payload, and receivers get it as any other. The row is that of the
+        key in the state of the world. The other arguments are those of send. Raises what send
+        raises.
+        """
+        return await self._send_one(deletion(key, properties), timeout, wait_quorum)
+
+    async def _send_one(self, message: Outgoing, timeout: float | None, wait_quorum: bool) -> int:
         window = self._window
-        payload, attributes = checked_one(payload, key, properties, window.limit)
+        payload, attributes = checked_one(message, window.limit, time_ns())
         if len(payload) + attributes.size > window.usual_bytes_max:
             return await self._send_large(payload, attributes, timeout, wait_quorum)
         while window.next_sequence >= window.pause_at or window.sent_bytes >= window.pause_at_bytes:
@@ -233,7 +250,7 @@ class Source:
         self, payload: bytes, attributes: Attributes, timeout: float | None, wait_quorum: bool
     ) -> int:
         self._window.limit.check(len(payload) + attributes.size)
-        ready = Ready([payload], [attributes] if any(attributes) else [])
+        ready = Ready([payload], [attributes] if has_any([attributes]) else [])
         return (await send_ready(self, ready, timeout, wait_quorum)).start
 
     async def send_many(
@@ -249,7 +266,7 @@ class Source:
         quorum or has no room in time, it may have accepted some of them; next_sequence tells how
         many.
         """
-        ready = checked(messages, self._window.limit)
+        ready = checked(messages, self._window.limit, time_ns())
         return await send_ready(self, ready, timeout, wait_quorum)
 
     async def commit(
@@ -269,7 +286,7 @@ class Source:
         timeout and wait_quorum are those of send. Raises what send raises, and InvalidArgument if
         the messages are too many for one batch.
         """
-        ready = checked(messages, self._window.limit)
+        ready = checked(messages, self._window.limit, time_ns())
         check_commit(ready, marker)
         return await commit_ready(self, ready, marker, timeout, wait_quorum)
 
@@ -278,19 +295,21 @@ class Source:
         payload: bytes,
         key: bytes | None = None,
         properties: Mapping[str, bytes] | None = None,
+        expires: datetime | float | None = None,
         timeout: float | None = None,
         wait_quorum: bool = False,
     ) -> Receipt:
         """Send a message, wait until it is stable, and return the proof.
 
-        timeout: seconds for all of that; None: no limit. wait_quorum is that of send. Raises what
-        send raises. Raises NotYetStable if the message was accepted, and is not stable in time or
-        when the source is closed.
+        timeout: seconds for all of that; None: no limit. The other arguments are those of send.
+
+        Raises what send raises. Raises NotYetStable if the message was accepted, and is not stable
+        in time or when the source is closed.
         """
         check_timeout(timeout)
         loop = asyncio.get_running_loop()
         since = loop.time()
-        sequence = await self.send(payload, key, properties, timeout, wait_quorum)
+        sequence = await self.send(payload, key, properties, expires, timeout, wait_quorum)
         left = None if timeout is None else max(0.0, since + timeout - loop.time())
         return await self._engine.receipt(sequence, since, left)
 
@@ -466,12 +485,14 @@ class _KeptSource(Source):
         payload: bytes,
         key: bytes | None = None,
         properties: Mapping[str, bytes] | None = None,
+        expires: datetime | float | None = None,
         timeout: float | None = None,
         wait_quorum: bool = False,
     ) -> int:
         window = self._window
-        if key is not None or properties is not None:
-            return await self._send_with_attributes(payload, key, properties, timeout, wait_quorum)
+        if key is not None or properties is not None or expires is not None:
+            message = Outgoing(payload, key, properties or {}, expires)
+            return await self._send_one(message, timeout, wait_quorum)
         if payload.__class__ is not bytes:
             payload = as_bytes(payload)
         size = len(payload)
@@ -481,17 +502,19 @@ class _KeptSource(Source):
         while sequence >= window.pause_at or sent_bytes >= window.pause_at_bytes:
             await self._packer.make_room(timeout, wait_quorum)
             sequence, sent_bytes = window.next_sequence, window.sent_bytes
-        tail, after = self._tail, sequence + 1
+        tail, after, now = self._tail, sequence + 1, time_ns()
         write = tail.write  # a call of an attribute would cost more
         if tail.next != sequence:
             self._publish_store.rewind(sequence)
         tail.next = after
         try:
             write(payload)
+            tail.times[sequence - tail.first] = now
             tail.sizes[sequence - tail.first] = size + 1
         except (ValueError, IndexError):
             tail.next = sequence
-            self._publish_store.keep_all(sequence, (payload,), ())
+            self._publish_store.keep_all(sequence, (payload,), (), (now,))
+        window.times.append(now)
         window.next_sequence = after
         window.sent_bytes = sent_bytes + size
         window.payloads.append(payload)
@@ -506,10 +529,15 @@ class _SyncedSource(Source):
         payload: bytes,
         key: bytes | None = None,
         properties: Mapping[str, bytes] | None = None,
+        expires: datetime | float | None = None,
         timeout: float | None = None,
         wait_quorum: bool = False,
     ) -> int:
-        payload, attributes = checked_one(payload, key, properties, self._window.limit)
+        message = Outgoing(payload, key, properties or {}, expires)
+        return await self._send_one(message, timeout, wait_quorum)
+
+    async def _send_one(self, message: Outgoing, timeout: float | None, wait_quorum: bool) -> int:
+        payload, attributes = checked_one(message, self._window.limit, time_ns())
         ready = Ready([payload], [attributes])
         return (await send_ready(self, ready, timeout, wait_quorum)).start
 

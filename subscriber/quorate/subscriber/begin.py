@@ -9,9 +9,8 @@ from datetime import datetime
 
 from quorate.protocol.bookmarks import Bookmark, Position
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.times import nanoseconds_of
+from quorate.protocol.times import nanoseconds_of, seconds_of
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _HELP = (
     'give "epoch", "now" or "most_recent", a bookmark such as orders/0x1@7:3836, several of '
     'them, or a position. Or give a time such as 2026-01-31T12:00Z, or an age such as "-15m"'
@@ -93,8 +92,8 @@ def read_begin(given: GivenBegin) -> Begin:
 def _parsed(text: str) -> Begin:
     if text.lower() in _NAMED:
         return _NAMED[text.lower()]
-    if age := re.fullmatch(r"-(\d+(?:\.\d+)?)([smhd])", text):
-        return Ago(float(age[1]) * _UNITS[age[2]])
+    if text.startswith("-") and (age := seconds_of(text[1:])) is not None:
+        return Ago(age)
     if text.startswith("["):
         return Position.parse(text)
     if "@" in text:

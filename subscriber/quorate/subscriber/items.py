@@ -12,6 +12,7 @@ from datetime import datetime
 from itertools import count, repeat
 from typing import TypeVar
 
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position
 from quorate.protocol.columns import Body
 from quorate.protocol.framing import BatchHeader
@@ -25,16 +26,18 @@ T = TypeVar("T")
 class ReplayedBatch:
     """Messages of one source in one epoch, with ascending numbers."""
 
-    __slots__ = ("_body", "_keys", "_properties", "_rows", "before", "epoch", "numbers", "payloads",
-                 "source", "taken", "timestamp_ns")  # fmt: skip
+    __slots__ = (
+        "_attributes", "_body", "_keys", "_properties", "_rows", "_times", "before", "epoch",
+        "numbers", "payloads", "source", "taken", "timestamp_ns",
+    )  # fmt: skip
 
     source: SourceName
     """The source that sent them."""
     epoch: int
     """The source's epoch under which they belong to the stream."""
     timestamp_ns: int
-    """The time at which the source packed them, by the source's clock: nanoseconds since 1970
-    UTC."""
+    """The least time of what the source packed together, by the source's clock: nanoseconds since
+    1970 UTC."""
     numbers: Sequence[int]
     """The sequence number of each."""
     payloads: Sequence[bytes]
@@ -69,6 +72,8 @@ class ReplayedBatch:
         self.payloads = payloads
         self._keys: Sequence[bytes | None] | None = None
         self._properties: Sequence[Mapping[str, bytes]] | None = None
+        self._times: Sequence[int] | None = None
+        self._attributes: Sequence[Attributes] | None = None
 
     @property
     def topic(self) -> str:
@@ -88,6 +93,22 @@ class ReplayedBatch:
         if self._properties is None:
             self._properties = picked(self._body.read_properties(), self._rows)
         return self._properties
+
+    @property
+    def times(self) -> Sequence[int]:
+        """The time at which each message was sent, by the source's clock: nanoseconds since 1970
+        UTC."""
+        if self._times is None:
+            self._times = picked(self._body.read_times(self.timestamp_ns), self._rows)
+        return self._times
+
+    @property
+    def attributes(self) -> Sequence[Attributes]:
+        """The attributes of each message."""
+        if self._attributes is None:
+            each = self._body.read_attributes() or [NO_ATTRIBUTES] * self._body.count
+            self._attributes = picked(each, self._rows)
+        return self._attributes
 
     def messages(self) -> Iterator[ReplayedMessage]:
         """Yield its messages. Each is made when it is taken."""
@@ -157,14 +178,30 @@ class ReplayedMessage:
 
     @property
     def timestamp_ns(self) -> int:
-        """The time at which the source packed it, by the source's clock: nanoseconds since 1970
-        UTC."""
-        return self.batch.timestamp_ns
+        """The time at which it was sent, by the source's clock: nanoseconds since 1970 UTC."""
+        return self.batch.times[self._row]
 
     @property
     def time(self) -> datetime:
-        """The time at which the source packed it, by the source's clock, in UTC."""
+        """The time at which it was sent, by the source's clock, in UTC."""
         return moment_of(self.timestamp_ns)
+
+    @property
+    def attributes(self) -> Attributes:
+        """All its attributes as one value."""
+        return self.batch.attributes[self._row]
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it deletes the row of its key in the state of the world."""
+        return self.attributes.deleted
+
+    @property
+    def expires(self) -> datetime | None:
+        """The time at which it expires, in UTC; None: never. It is given also when that is
+        past."""
+        expires_ns = self.attributes.expires_ns
+        return None if expires_ns is None else moment_of(expires_ns)
 
     @property
     def bookmark(self) -> Bookmark:

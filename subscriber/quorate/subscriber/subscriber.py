@@ -325,8 +325,8 @@ class Subscriber:
         if isinstance(given, ReplayedMessage):
             return self._pace.due_at(_now(), len(given.payload), given.timestamp_ns)
         if isinstance(given, ReplayedBatch):
-            for payload in given.payloads:
-                due_at = self._pace.due_at(_now(), len(payload), given.timestamp_ns)
+            for payload, time_ns in zip(given.payloads, given.times, strict=True):
+                due_at = self._pace.due_at(_now(), len(payload), time_ns)
         return due_at
 
     def _check_open(self) -> None:

@@ -15,8 +15,10 @@ from quorate.pipeline.stores.decoding import (
 )
 from quorate.protocol.answers import Piece
 from quorate.protocol.attributes import Attributes
+from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
+from quorate.protocol.times import TIME_NS_MAX, moment_of, times_of
 
 ORDERS = SourceName("orders", 0x10)
 TIME = 1_767_225_600_123_456_789
@@ -80,6 +82,8 @@ def test_every_column() -> None:
         "payload": b"x",
         "key": None,
         "properties": None,
+        "deleted": False,
+        "expires": None,
     }
 
 
@@ -131,3 +135,38 @@ def test_a_key_that_many_messages_share_counts_for_each() -> None:
     batches = list(record_batches(pieces, ARROW))
     assert sum(batch.num_rows for batch in batches) == 100 * count
     assert max(batch.nbytes for batch in batches) < 2 * BYTES_MAX
+
+
+TIMES = st.sampled_from([TIME, TIME + 1_000, TIME + 70_000, TIME + 300_000_000, TIME + (1 << 35)])
+OWN = st.builds(
+    Attributes,
+    st.none() | st.sampled_from([b"", b"k"]),
+    st.just({}),
+    st.booleans(),
+    st.none() | st.sampled_from([TIME, TIME + 5_000, -5_000]),
+)
+
+
+@given(st.lists(st.tuples(TIMES, OWN), min_size=1, max_size=6), st.data())
+def test_each_row_has_the_time_the_deletion_and_the_expiry_of_its_message(
+    messages: list[tuple[int, Attributes]], data: st.DataObject
+) -> None:
+    each, own = [time_ns for time_ns, _ in messages], [attributes for _, attributes in messages]
+    least, later = times_of(each)
+    frame = encode_batch(ORDERS, 1, 0, [b"x"] * len(each), least, b"", own, later)
+    first = data.draw(st.integers(0, len(each) - 1))
+    last = data.draw(st.integers(first, len(each) - 1))
+    found = rows([Piece(frame, read_header(frame), first, last)])
+    part = slice(first, last + 1)
+    assert [row["timestamp"] for row in found] == list(map(moment_of, each[part]))
+    assert [row["deleted"] for row in found] == [one.deleted for one in own[part]]
+    assert [row["expires"] for row in found] == [
+        None if one.expires_ns is None else moment_of(one.expires_ns) for one in own[part]
+    ]
+
+
+@pytest.mark.parametrize("timestamp_ns", [TIME_NS_MAX, 5])
+def test_a_time_beyond_64_bits_is_found(timestamp_ns: int) -> None:
+    frame = encode_batch(ORDERS, 1, 0, [b"x"] * 2, timestamp_ns, later=[0, TIME_NS_MAX])
+    with pytest.raises(CorruptBatch, match="beyond the year 2262"):
+        rows([Piece(frame, read_header(frame), 0, 1)])

@@ -27,7 +27,7 @@ def taken(batch: pa.RecordBatch, topic: str = "") -> list[tuple[str, list[Any]]]
 def _each(rows: Rows) -> Iterator[tuple[bytes, bytes | None, Mapping[str, bytes]]]:
     attributes = rows.attributes or [NO_ATTRIBUTES] * len(rows)
     for payload, own in zip(rows.payloads, attributes, strict=True):
-        yield payload, *own
+        yield payload, own.key, own.properties
 
 
 @pytest.mark.parametrize(

@@ -19,4 +19,6 @@ class Seen:
     time: float = 1_700_000_000.5
     size: int = 200
     key: str | None = "IBM"
+    deleted: bool = False
+    expires: float | None = 1_700_000_060.5
     properties: Mapping[str, str] = field(default_factory=lambda: {"desk": "london"})

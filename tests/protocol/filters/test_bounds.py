@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.filters.bounds import NO_BOUNDS, Bounds, Interval, bounds_of
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.messages import passing
 from quorate.protocol.framing import body_of, encode_batch, read_header
 from quorate.protocol.identity import SourceName
+from quorate.protocol.times import times_of
 
 
 @pytest.mark.parametrize(
@@ -65,12 +67,33 @@ FILTERS = some.recursive(
 )
 
 
-@given(FILTERS, some.sampled_from("ab"), some.sampled_from((0, 3, 5, 9)))
-def test_what_passes_is_inside(text: str, topic: str, seconds: int) -> None:
-    frame = encode_batch(SourceName(topic, 1), 1, 0, [b""] * 12, seconds * 10**9)
+@given(FILTERS, some.sampled_from("ab"), some.lists(some.sampled_from((0, 3, 5, 9)), min_size=1))
+def test_what_passes_is_inside(text: str, topic: str, seconds: list[int]) -> None:
+    times, count = times_of([each * 10**9 for each in seconds]), len(seconds)
+    frame = encode_batch(
+        SourceName(topic, 1), 1, 0, [b""] * count, times.least_ns, later=times.later
+    )
     header, bounds = read_header(frame), bounds_of(text)
     body = body_of(frame, header)
-    for number in passing(Filter(text), header, body.read_payloads(), body, 0, 11):
+    for number in passing(Filter(text), header, body.read_payloads(), body, 0, count - 1):
         assert bounds.has_topic(topic)
         assert bounds.sequence.meets(number, number)
-        assert bounds.time.meets(seconds, seconds)
+        assert bounds.time.meets(seconds[number], seconds[number])
+
+
+def test_each_message_has_its_own_time_and_expiry() -> None:
+    own = [Attributes(b"k", deleted=True), Attributes(expires_ns=9 * 10**9), NO_ATTRIBUTES]
+    frame = encode_batch(
+        SourceName("a", 1), 1, 0, [b""] * 3, 10**9, b"", own, [0, 2 * 10**9, 10**9]
+    )
+    header = read_header(frame)
+    body = body_of(frame, header)
+
+    def found(text: str) -> list[int]:
+        return passing(Filter(text), header, body.read_payloads(), body, 0, 2)
+
+    assert found("$time >= 2") == [1, 2]
+    assert found("$time = 1") == [0]
+    assert found("$deleted") == [0]
+    assert found("$expires < 10") == [1]
+    assert found("$expires IS NULL") == [0, 2]

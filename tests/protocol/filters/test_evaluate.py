@@ -99,6 +99,8 @@ ORDER = {
         # What the message is.
         ("$topic = 'orders' AND $session = 16 AND $sequence BETWEEN 5 AND 9 AND $epoch = 2", True),
         ("$key = 'IBM' AND $size < 1000 AND $time > 1600000000", True),
+        ("NOT $deleted AND $expires - $time = 60", True),
+        ("$deleted = TRUE OR $expires IS NULL", False),
         ("$properties.desk = 'london' AND $properties.floor IS NULL", True),
     ],
 )

@@ -433,9 +433,7 @@ def test_a_store_kept_away_by_a_promise_to_nobody_is_won_back_by_a_higher_epoch(
     assert core.epoch == 8
     assert isinstance(core.refusal(), NotRegistered)
     # What has gathered stays gathered.
-    core.window.payloads.append(b"y")
-    core.window.next_sequence += 1
-    core.window.sent_bytes += 1
+    core.window.add([b"y"], [], 1, 0)
     answer = earlier(0)
     promise(core, {"a": answer, "b": earlier(-1), "c": earlier(-1)}, 4.0)
     begin(core, "abc", 4.0)
@@ -445,7 +443,7 @@ def test_a_store_kept_away_by_a_promise_to_nobody_is_won_back_by_a_higher_epoch(
     opened(core, "c", core.epoch, 0, FSYNC, 4.0)
     assert core.complete
     assert core.window.next_sequence == 2
-    core.release(core.take(0), 4.0)
+    core.release(core.take(), 4.0)
     said = frames(core, "b")
     assert payloads(said) == [b"x", b"y"]
     assert [check_batch(frame.batch).epoch for frame in said] == [1, 8]
@@ -572,13 +570,11 @@ def test_an_exceeded_flight_is_told_once_and_relieved_once() -> None:
 
 def test_closed_it_accepts_nothing_but_what_was_accepted_still_goes_out() -> None:
     core = registered()
-    core.window.payloads.append(b"x")
-    core.window.next_sequence += 1
-    core.window.sent_bytes += 1
+    core.window.add([b"x"], [], 1, 0)
     core.stop_accepting()
     assert isinstance(core.refusal(), Closed)
     assert core.can_take
-    core.release(core.take(0), 0.0)
+    core.release(core.take(), 0.0)
     assert payloads(frames(core, "a")) == [b"x"]
     assert Frame.FromString(core.goodbye_frame()).goodbye.last_sequence == 0
 
@@ -586,11 +582,9 @@ def test_closed_it_accepts_nothing_but_what_was_accepted_still_goes_out() -> Non
 def test_nothing_is_packed_between_epochs_or_while_a_batch_is_being_written() -> None:
     core = registered()
     for _ in range(2):
-        core.window.payloads.append(b"x")
-        core.window.next_sequence += 1
-    packed = core.take(0)
-    core.window.payloads.append(b"y")
-    core.window.next_sequence += 1
+        core.window.add([b"x"], [], 1, 0)
+    packed = core.take()
+    core.window.add([b"y"], [], 1, 0)
     core.failed("c", Fenced("orders", 1, 7), 1.0)
     assert not may_take(core)
     core.tick(5.0)

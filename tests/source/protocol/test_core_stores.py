@@ -290,8 +290,7 @@ def test_the_messages_that_were_not_known_to_be_stable_are_told_at_the_end() -> 
     send(core, b"0", b"1")
     for store in "ab":
         core.acknowledged(store, 0, 1.0)
-    core.window.payloads.append(b"2")
-    core.window.next_sequence += 1
+    core.window.add([b"2"], [], 1, 0)
     core.fail(DOWN)
     core.fail(DOWN)
     assert core.events[-2:] == [

@@ -15,7 +15,8 @@ def may_send(window: Window) -> bool:
     return window.next_sequence < window.pause_at and window.sent_bytes < window.pause_at_bytes
 
 
-def send(window: Window, payload: bytes = b"x") -> None:
+def send(window: Window, payload: bytes = b"x", time_ns: int = 5) -> None:
+    window.times.append(time_ns)
     window.payloads.append(payload)
     window.next_sequence += 1
     window.sent_bytes += len(payload)
@@ -33,7 +34,7 @@ def test_the_first_message_of_a_batch_pauses_and_the_others_pass() -> None:
     window.gather()
     send(window)
     assert may_send(window)
-    assert window.take() == (0, [b"x"], [])
+    assert window.take() == (0, [b"x"], [], [5])
     assert not may_send(window)
 
 
@@ -116,13 +117,31 @@ def test_attributes_stay_with_their_messages() -> None:
     window = opened(SourceOptions())
     send(window, b"0")
     one, four = Attributes(b"one"), Attributes(b"four")
-    window.add([b"1", b"2"], [one, NO_ATTRIBUTES], 2 + one.size)
+    window.add([b"1", b"2"], [one, NO_ATTRIBUTES], 2 + one.size, 6)
     send(window, b"3")
-    window.add([b"4"], [four], 1 + four.size)
+    window.add([b"4"], [four], 1 + four.size, 4)
     send(window, b"5")
     assert window.sent_bytes == 6 + one.size + four.size
     none = NO_ATTRIBUTES
     expected = (0, [b"0", b"1", b"2", b"3", b"4", b"5"], [none, one, none, none, four, none])
-    assert window.take() == expected
+    assert window.take() == (*expected, [5, 6, 6, 5, 4, 5])
     send(window, b"6")
-    assert window.take() == (6, [b"6"], [])
+    assert window.take() == (6, [b"6"], [], [5])
+
+
+def test_a_send_that_was_interrupted_leaves_no_time_to_the_next_batch() -> None:
+    window = opened(SourceOptions())
+    window.times.append(1)
+    window.add([b"0"], [], 1, 2)
+    window.times.append(3)
+    assert window.take() == (0, [b"0"], [], [2])
+    send(window, b"1", 4)
+    assert window.take() == (1, [b"1"], [], [4])
+
+
+def test_times_stay_with_their_messages_when_more_has_gathered_than_a_batch_has() -> None:
+    window = opened(SourceOptions(flight_behaviour=FlightBehaviour.NOTIFY))
+    for number in range(BATCH_MESSAGES_MAX + 2):
+        send(window, b"x", number)
+    assert window.take().times == list(range(BATCH_MESSAGES_MAX))
+    assert window.take().times == [BATCH_MESSAGES_MAX, BATCH_MESSAGES_MAX + 1]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
 import pytest
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, checked_attributes
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.limits import BATCH_BYTES_TARGET, MESSAGE_BYTES_USUAL
+from quorate.protocol.times import TIME_NS_MAX
 from quorate.source.protocol.outgoing import (
     Limit,
     Outgoing,
@@ -14,6 +18,7 @@ from quorate.source.protocol.outgoing import (
     check_commit,
     checked,
     checked_one,
+    deletion,
 )
 
 LIMIT = Limit(100)
@@ -21,7 +26,7 @@ LIMIT = Limit(100)
 
 def test_plain_payloads_stay_as_they_are() -> None:
     payload = b"x" * 10
-    ready = checked([payload], Limit(10))
+    ready = checked([payload], Limit(10), 0)
     assert ready.payloads[0] is payload
     assert ready.attributes == []
     assert (len(ready), ready.size) == (1, 10)
@@ -31,6 +36,7 @@ def test_messages_with_and_without_attributes() -> None:
     ready = checked(
         [b"0", Outgoing(b"1", b"key"), bytearray(b"2"), Outgoing(b"3", properties={"a": b"b"})],  # type: ignore[list-item]
         LIMIT,
+        0,
     )
     assert ready.payloads == [b"0", b"1", b"2", b"3"]
     key, properties = checked_attributes(b"key"), checked_attributes(None, {"a": b"b"})
@@ -41,30 +47,68 @@ def test_messages_with_and_without_attributes() -> None:
 
 
 def test_an_empty_key_is_kept() -> None:
-    assert checked([Outgoing(b"x", b"")], Limit(10_000)).attributes == [Attributes(b"")]
+    assert checked([Outgoing(b"x", b"")], Limit(10_000), 0).attributes == [Attributes(b"")]
 
 
 def test_messages_that_have_none_after_all_are_plain() -> None:
-    assert checked([Outgoing(b"0"), b"1"], LIMIT) == checked([b"0", b"1"], LIMIT)
+    assert checked([Outgoing(b"0"), b"1"], LIMIT, 0) == checked([b"0", b"1"], LIMIT, 0)
 
 
 def test_key_and_properties_count() -> None:
     taken = checked_attributes(b"key", {"name": b"value"}).size
-    assert checked_one(b"x" * 10, b"key", {"name": b"value"}, Limit(10 + taken))
+    message = Outgoing(b"x" * 10, b"key", {"name": b"value"})
+    assert checked_one(message, Limit(10 + taken), 0)
     with pytest.raises(MessageTooLarge, match=f"{10 + taken} bytes with its key and properties"):
-        checked_one(b"x" * 10, b"key", {"name": b"value"}, Limit(9 + taken))
+        checked_one(message, Limit(9 + taken), 0)
     with pytest.raises(MessageTooLarge):
-        checked([b"", Outgoing(b"", b"k" * 100)], LIMIT)
-    check_commit(checked([b"", Outgoing(b"", b"k" * 100_000)], Limit(200_000)), b"marker")
+        checked([b"", Outgoing(b"", b"k" * 100)], LIMIT, 0)
+    check_commit(checked([b"", Outgoing(b"", b"k" * 100_000)], Limit(200_000), 0), b"marker")
     with pytest.raises(InvalidArgument, match="more than a batch has"):
         check_commit(
-            checked([b"", Outgoing(b"", b"k" * BATCH_BYTES_TARGET)], Limit(1 << 20)), b"marker"
+            checked([b"", Outgoing(b"", b"k" * BATCH_BYTES_TARGET)], Limit(1 << 20), 0), b"marker"
         )
     with pytest.raises(InvalidArgument, match="more than a batch has: 1,048,576"):
-        check_commit(checked([bytes(MESSAGE_BYTES_USUAL + 1)], Limit(1 << 26)), b"marker")
+        check_commit(checked([bytes(MESSAGE_BYTES_USUAL + 1)], Limit(1 << 26), 0), b"marker")
 
 
 @pytest.mark.parametrize("message", ["text", 5, None, Outgoing("text"), Outgoing(b"", "key")])  # type: ignore[arg-type]
 def test_what_can_not_be_sent(message: object) -> None:
     with pytest.raises(InvalidArgument, match="not bytes; encode it first"):
-        checked([b"good", message], LIMIT)  # type: ignore[list-item]
+        checked([b"good", message], LIMIT, 0)  # type: ignore[list-item]
+
+
+SECOND_NS = 1_000_000_000
+MOMENT = datetime(2026, 1, 31, 12, tzinfo=UTC)
+MOMENT_NS = int(MOMENT.timestamp()) * SECOND_NS
+
+
+@pytest.mark.parametrize(
+    ("expires", "expires_ns"),
+    [
+        (None, None),
+        (MOMENT, MOMENT_NS),
+        (MOMENT.replace(tzinfo=None), MOMENT_NS),
+        (MOMENT.astimezone(timezone(timedelta(hours=2))), MOMENT_NS),
+        (0, 5),
+        (1.5, 5 + 3 * SECOND_NS // 2),
+        (-1, 5 - SECOND_NS),
+        (1e300, TIME_NS_MAX),
+        (-1e300, -TIME_NS_MAX),
+    ],
+)
+def test_an_expiry_is_a_moment_or_seconds_from_now(expires: Any, expires_ns: int | None) -> None:
+    _, attributes = checked_one(Outgoing(b"", expires=expires), LIMIT, 5)
+    assert attributes == Attributes(expires_ns=expires_ns)
+
+
+@pytest.mark.parametrize("expires", ["1h", True, float("inf"), float("nan"), timedelta(1)])
+def test_what_is_no_expiry(expires: Any) -> None:
+    with pytest.raises(InvalidArgument, match="not a datetime or a number of seconds"):
+        checked_one(Outgoing(b"", expires=expires), LIMIT, 5)
+
+
+def test_a_deletion_has_a_key_and_no_payload() -> None:
+    payload, attributes = checked_one(deletion(b"", None), LIMIT, 0)
+    assert (payload, attributes) == (b"", Attributes(b"", deleted=True))
+    with pytest.raises(InvalidArgument, match="give the key whose row is to be deleted"):
+        deletion(None, None)  # type: ignore[arg-type]

@@ -74,12 +74,12 @@ def fill(core: SourceCore, size: int = 1) -> int:
     window = core.window
     while core.can_take or not window.blocked:
         if window.full or (window.blocked and core.can_take):
-            core.release(core.take(0), 0.0)
+            core.release(core.take(), 0.0)
             continue
         core.note_exceeded()
         window.gather()
         while window.next_sequence < window.pause_at and window.sent_bytes < window.pause_at_bytes:
-            window.add([b"x" * size], [], size)
+            window.add([b"x" * size], [], size, 0)
     core.note_lag()
     for store in "abc":
         core.acknowledged(store, core.packed_upto, 0.0)
@@ -305,7 +305,7 @@ def test_with_notify_it_goes_on_and_says_so() -> None:
             assert not window.blocked
             core.note_exceeded()
             window.gather()
-        window.add([b"x"], [], 1)
+        window.add([b"x"], [], 1, 0)
     assert [event.unacknowledged_messages for event in the(core, ReceiversLag)] == [10]
     told(core, r1=29)
     core.tick(1.0)

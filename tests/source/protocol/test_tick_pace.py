@@ -33,10 +33,9 @@ def test_a_source_that_has_sent_nothing_needs_none() -> None:
 
 def test_a_source_needs_ticks_until_every_store_has_and_knows_everything() -> None:
     core = registered()
-    core.window.payloads.append(b"0")
-    core.window.next_sequence += 1
+    core.window.add([b"0"], [], 1, 0)
     assert tick_pace(core) is TickPace.SLOW, "it has gathered a message"
-    core.release(core.take(0), 0.0)
+    core.release(core.take(), 0.0)
     for store in "abc":
         frames(core, store)
     acknowledge(core, "ab", 0)

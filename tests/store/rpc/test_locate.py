@@ -13,6 +13,7 @@ from quorate.protocol.errors import CorruptBatch, UnknownTopic
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.times import times_of
 from quorate.protocol.wire import source_to_wire
 from quorate.store.rpc.locate import first_since
 from quorate.store.storage.interface import (
@@ -30,12 +31,19 @@ from quorate.v1 import store_pb2 as store_v1
 
 def put(storage: MemoryStorage, position: int, first: int, count: int, time_ns: int) -> None:
     """A batch as a store keeps it, of the source with RegID 5."""
-    frame = encode_batch(ORDERS, 1, first, [b"x"] * count, time_ns)
-    row = pack_index(position, first + count - 1, 1, read_header(frame).checksum)
+    keep(storage, position, encode_batch(ORDERS, 1, first, [b"x"] * count, time_ns))
+
+
+def keep(storage: MemoryStorage, position: int, frame: bytes) -> None:
+    header = read_header(frame)
     storage.write(
         [
             Write(Table.JOURNAL, position_key(position), frame),
-            Write(Table.INDEX, index_key(5, first), row),
+            Write(
+                Table.INDEX,
+                index_key(5, header.first),
+                pack_index(position, header.last, 1, header.checksum),
+            ),
         ]
     )
 
@@ -61,6 +69,23 @@ def test_all_below_was_sent_before_and_nothing_held_above(
         if now < time_ns:
             expected = first
     assert first_since(storage, 5, first, time_ns) == expected
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), max_size=8), st.integers(0, 30)
+)
+def test_a_batch_that_spans_a_time_is_cut(shapes: list[list[int]], time_ns: int) -> None:
+    storage, every, now = MemoryStorage(), list[int](), 0
+    for position, passed in enumerate(shapes):
+        each = [now := now + more for more in passed]
+        times = times_of(each)
+        frame = encode_batch(
+            ORDERS, 1, len(every), [b"x"] * len(each), times.least_ns, later=times.later
+        )
+        keep(storage, position, frame)
+        every += each
+    expected = next((number for number, at in enumerate(every) if at >= time_ns), len(every))
+    assert first_since(storage, 5, len(every), time_ns) == expected
 
 
 def test_what_can_not_be_read_is_not_taken_for_old() -> None:

@@ -114,14 +114,16 @@ class AsideMessage:
 
 
 def _messages(source: SourceName, found: SetAside) -> list[AsideMessage]:
-    from quorate.protocol.framing import read_contents, read_header
+    from quorate.protocol.framing import body_of, read_contents, read_header
 
     part, frame = found.batch.part, found.batch.frame
     header = read_header(frame)
+    contents = read_contents(frame, header, part.first, part.last)
+    times = body_of(frame, header).read_times(header.timestamp_ns)[part.first - header.first :]
     return [
-        AsideMessage(source, sequence, found.epoch, header.timestamp_ns, payload, attributes)
-        for sequence, (payload, attributes) in enumerate(
-            read_contents(frame, header, part.first, part.last), part.first
+        AsideMessage(source, sequence, found.epoch, time_ns, payload, attributes)
+        for sequence, (time_ns, (payload, attributes)) in enumerate(
+            zip(times, contents, strict=False), part.first
         )
     ]
 

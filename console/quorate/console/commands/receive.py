@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 
 import typer
@@ -35,6 +34,7 @@ from quorate.console.ui.warnings import show_warnings
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName, parse_session_id
+from quorate.protocol.times import moment_of
 
 if TYPE_CHECKING:
     from quorate.protocol.attributes import Attributes
@@ -254,19 +254,23 @@ def origin(source: SourceName, sequence: int, epoch: int, timestamp_ns: int) -> 
         "session_id": f"{source.session_id:#x}",
         "sequence": sequence,
         "epoch": epoch,
-        "time": datetime.fromtimestamp(timestamp_ns / 1e9, UTC).isoformat(),
+        "time": moment_of(timestamp_ns).isoformat(),
         "timestamp_ns": timestamp_ns,
     }
 
 
 def content(attributes: Attributes, payload: bytes) -> dict[str, Any]:
-    """Return the fields of a message's content: key, properties and payload."""
+    """Return the fields of a message's content: its attributes and its payload."""
     row: dict[str, Any] = {}
     if attributes.key is not None:
         row |= _shown("key", attributes.key)
     for name, value in attributes.properties.items():
         for where, shown in _shown("properties", value).items():
             row.setdefault(where, {})[name] = shown
+    if attributes.deleted:
+        row["deleted"] = True
+    if attributes.expires_ns is not None:
+        row["expires"] = moment_of(attributes.expires_ns).isoformat()
     return row | _shown("payload", payload)
 
 

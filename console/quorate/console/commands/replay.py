@@ -19,7 +19,6 @@ from quorate.console.ui.output import Output
 from quorate.console.ui.running import run
 from quorate.console.ui.settings import GroupSettings, resolve
 from quorate.console.ui.warnings import show_warnings
-from quorate.protocol.attributes import Attributes
 from quorate.protocol.bookmarks import Position
 from quorate.protocol.errors import InvalidArgument
 from quorate.subscriber.options import Delivered, OnUnknownBookmark
@@ -216,4 +215,4 @@ def as_object(message: ReplayedMessage) -> dict[str, Any]:
     """Return all fields of a message, for programs. Bytes that are no text become base64."""
     row = origin(message.source, message.sequence, message.epoch, message.timestamp_ns)
     row["bookmark"] = str(message.bookmark)
-    return row | content(Attributes(message.key, message.properties), message.payload)
+    return row | content(message.attributes, message.payload)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,6 +46,7 @@ from quorate.protocol.compression import Compression
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import check_topic, parse_session_id
 from quorate.protocol.limits import MESSAGE_BYTES_MAX
+from quorate.protocol.times import seconds_of
 
 if TYPE_CHECKING:
     from quorate.protocol.attributes import Attributes
@@ -65,6 +67,12 @@ def send(
     properties: Annotated[
         list[str] | None,
         typer.Option("--property", metavar="NAME=VALUE", help="A property of each message."),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGE|TIME", help="When messages expire: an age such as 15m, or a UTC time."
+        ),
     ] = None,
     publish_store: Annotated[
         Path | None,
@@ -146,6 +154,7 @@ def send(
     show_warnings(settings.output)
     check_topic(topic)
     attributes = _attributes(key, properties or ())
+    expiry = _expiry(expires) if expires is not None else None
     opening = {
         "session_id": parse_session_id(session_id) if session_id is not None else None,
         "take_over": take_over,
@@ -156,7 +165,7 @@ def send(
     with ExitStack() as stack:
         descriptor = _open(file, stack)
         sending = _Sending(
-            settings, topic, opening, publish_store, descriptor, form, attributes, events
+            settings, topic, opening, publish_store, descriptor, form, attributes, expiry, events
         )
         run(sending.run)
 
@@ -198,6 +207,19 @@ def _attributes(key: str | None, properties: Sequence[str]) -> Attributes:
     return checked_attributes(None if key is None else os.fsencode(key), named)
 
 
+def _expiry(text: str) -> datetime | float:
+    """Return when messages expire: a moment, or the seconds after each is sent."""
+    seconds = seconds_of(text)
+    if seconds is not None:
+        return seconds
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidArgument(
+            "--expires", f"{text!r} is none; give an age such as 15m, or 2026-01-31T12:00Z"
+        ) from None
+
+
 def _open(file: str, stack: ExitStack) -> int:
     if file == "-":
         if sys.stdin is None:
@@ -218,6 +240,7 @@ class _Sending:
     descriptor: int
     form: Format
     attributes: Attributes
+    expires: datetime | float | None
     events: bool
     first: int = -1
     started: float = 0.0
@@ -253,10 +276,10 @@ class _Sending:
     def _messages(self, payloads: list[bytes]) -> Sequence[bytes | Outgoing]:
         from quorate.source import Outgoing
 
-        key, properties = self.attributes
-        if key is None and not properties:
+        key, properties, expires = self.attributes.key, self.attributes.properties, self.expires
+        if key is None and not properties and expires is None:
             return payloads
-        return [Outgoing(payload, key, properties) for payload in payloads]
+        return [Outgoing(payload, key, properties, expires) for payload in payloads]
 
     def _tell(self, event: Event) -> None:
         """Show an event: with --events all of them, else a few to a person who waits."""

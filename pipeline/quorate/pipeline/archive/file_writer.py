@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from quorate.archive.layout import WRITING, day_of, directory_of, file_of
 from quorate.archive.manifest import ArchivedFile, BatchMark
 from quorate.disk.files import put_in_place
-from quorate.pipeline.archive.rows import REPEATED, SCHEMA, rows_of, whole
+from quorate.pipeline.archive.rows import REPEATED, RISING, SCHEMA, rows_of, whole
 from quorate.protocol.answers import Piece
 from quorate.protocol.errors import QuorateError
-from quorate.protocol.framing import BatchHeader
+from quorate.protocol.framing import BatchHeader, greatest_time
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 
@@ -70,7 +70,7 @@ class FileWriter:
         self._archive = archive
         self._source = source
         self._first = self._next = first_of.first
-        self._times = [first_of.timestamp_ns, first_of.timestamp_ns]
+        self._first_time_ns = self._last_time_ns = first_of.timestamp_ns
         self._terms: list[Term] = []
         self._batches = 0
         self._mark = BatchMark(first_of.first, first_of.checksum)
@@ -85,7 +85,7 @@ class FileWriter:
             write_page_checksum=True,
             compression_level=1,
             use_dictionary=list(REPEATED),
-            column_encoding={"sequence": "DELTA_BINARY_PACKED"},
+            column_encoding=dict.fromkeys(RISING, "DELTA_BINARY_PACKED"),
             write_statistics=["sequence", "timestamp", "epoch"],
             store_schema=False,
         )
@@ -106,8 +106,8 @@ class FileWriter:
         self._next = header.last + 1
         self._batches += 1
         self._mark = BatchMark(header.first, header.checksum)
-        earliest, latest = self._times
-        self._times = [min(earliest, header.timestamp_ns), max(latest, header.timestamp_ns)]
+        self._first_time_ns = min(self._first_time_ns, header.timestamp_ns)
+        self._last_time_ns = max(self._last_time_ns, greatest_time(piece.frame, header))
         if not self._terms or self._terms[-1].epoch != header.epoch:
             self._terms.append(Term(header.epoch, header.first))
         self._waiting.append(piece)
@@ -138,8 +138,8 @@ class FileWriter:
             Lineage(tuple(self._terms)),
             self._batches,
             self._sink.bytes,
-            self._times[0],
-            self._times[1],
+            self._first_time_ns,
+            self._last_time_ns,
             self._sink.checksum,
             self._mark,
         )

@@ -29,6 +29,7 @@ from quorate.archive.manifest import (
 from quorate.pipeline.archive.rebuild_plan import Rebuilt, rebuilt, terms_of
 from quorate.pipeline.options import parse_source
 from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable, QuorateError
+from quorate.protocol.framing import BatchHeader, greatest_time
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 
@@ -180,12 +181,15 @@ def examined(archive: Path, path: str) -> ArchivedFile:
         checksum,
         BatchMark(numbers.first, 0),
     )
-    headers = [piece.header for piece in pieces_of(archive, said, said.first, said.last)]
+    headers: list[BatchHeader] = []
+    last_times: list[int] = []
+    for piece in pieces_of(archive, said, said.first, said.last):
+        headers.append(piece.header)
+        last_times.append(greatest_time(piece.frame, piece.header))
     try:
         lineage = terms_of((each.epoch, each.first) for each in headers)
     except ValueError as error:
         raise ArchiveInvalid(where, str(error)) from None
-    times = [each.timestamp_ns for each in headers]
     made = ArchivedFile(
         path,
         source,
@@ -194,8 +198,8 @@ def examined(archive: Path, path: str) -> ArchivedFile:
         lineage,
         len(headers),
         size,
-        min(times),
-        max(times),
+        min(each.timestamp_ns for each in headers),
+        max(last_times),
         checksum,
         BatchMark(headers[-1].first, headers[-1].checksum),
     )

@@ -13,8 +13,10 @@ import pyarrow as pa
 from quorate.pipeline import schema as read_schema
 from quorate.pipeline.stores.decoding import (
     constant,
+    expiries,
     plain_piece,
     record_batches,
+    times,
 )
 from quorate.protocol.answers import Piece
 from quorate.protocol.framing import cut, read_header
@@ -23,6 +25,7 @@ SCHEMA = pa.schema(
     [
         *read_schema.ARROW,
         pa.field("timestamp_ns", pa.int64(), nullable=False),
+        pa.field("expires_ns", pa.int64()),
         pa.field("batch_first", pa.int64(), nullable=False),
         pa.field("batch_checksum", pa.int64(), nullable=False),
         pa.field("marker", pa.binary()),
@@ -30,16 +33,18 @@ SCHEMA = pa.schema(
 )
 """The columns that Spark reads, and these:
 
-- timestamp_ns: the time of the batch, in ns since 1970.
+- timestamp_ns: the time of the message, in ns since 1970.
+- expires_ns: the time at which it expires, in ns since 1970.
 - batch_first: the number of the first message of the batch.
 - batch_checksum: the crc32c of the batch.
 - marker: on the last message of a batch, the marker that the application committed with it.
 """
 
-REPEATED = (
-    *("topic", "source", "epoch", "timestamp", "timestamp_ns", "batch_first", "batch_checksum"),
-)
+REPEATED = ("topic", "source", "epoch", "batch_first", "batch_checksum")
 """Columns with one value for all messages of a batch."""
+
+RISING = ("sequence", "timestamp", "timestamp_ns")
+"""Columns whose values are a little higher from message to message, or the same."""
 
 
 def whole(piece: Piece) -> Piece:
@@ -71,7 +76,8 @@ def _markers(group: list[Piece]) -> pa.Array:
 
 
 _MORE = {
-    "timestamp_ns": constant(lambda piece: piece.header.timestamp_ns, pa.int64()),
+    "timestamp_ns": times,
+    "expires_ns": expiries,
     "batch_first": constant(lambda piece: piece.header.first, pa.int64()),
     "batch_checksum": constant(lambda piece: piece.header.checksum, pa.int64()),
     "marker": _markers,

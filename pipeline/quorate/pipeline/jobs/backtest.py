@@ -165,6 +165,8 @@ def ordered(table: DataFrame) -> DataFrame:
         "payload",
         "key",
         "properties",
+        "deleted",
+        f.unix_micros("expires").alias("expires_us"),
     ).orderBy(*_ORDER)
 
 
@@ -193,4 +195,6 @@ def _message(row: Row) -> Replayed:
         bytes(row.payload),
         None if row.key is None else bytes(row.key),
         {name: bytes(value) for name, value in properties.items()},
+        row.deleted,
+        None if row.expires_us is None else as_time(row.expires_us),
     )

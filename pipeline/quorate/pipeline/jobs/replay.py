@@ -41,6 +41,8 @@ class Replayed:
     payload: bytes
     key: bytes | None
     properties: Mapping[str, bytes]
+    deleted: bool = False
+    expires: datetime | None = None
 
     @property
     def topic(self) -> str:

@@ -23,6 +23,7 @@ from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.identity import SourceName, check_topic
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, MESSAGE_BYTES_USUAL
+from quorate.protocol.times import nanoseconds_of
 from quorate.source import Source
 from quorate.source.protocol.outgoing import Ready
 
@@ -250,4 +251,7 @@ def _attributes(message: Replayed) -> Attributes:
         TIME_PROPERTY: message.time.isoformat(timespec="microseconds").encode(),
         TOPIC_PROPERTY: message.topic.encode(),
     }
-    return checked_attributes(message.key, {**message.properties, **original})
+    expires_ns = None if message.expires is None else nanoseconds_of(message.expires)
+    return checked_attributes(
+        message.key, {**message.properties, **original}, message.deleted, expires_ns
+    )

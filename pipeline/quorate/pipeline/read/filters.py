@@ -29,7 +29,7 @@ from quorate.protocol.limits import SEQUENCE_MAX
 CLOCK_STEP_SECONDS_MAX = 600
 """Most seconds by which a source's clock is assumed to be put back at once."""
 
-_NEVER_NULL = frozenset({"topic", "source", "sequence", "epoch", "timestamp", "payload"})
+_NEVER_NULL = frozenset({"topic", "source", "sequence", "epoch", "timestamp", "payload", "deleted"})
 _NANOSECONDS = 1_000_000_000
 
 

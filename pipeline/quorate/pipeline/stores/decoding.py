@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from quorate.protocol.answers import Piece
 from quorate.protocol.columns import Body, Column, Numbers, Values
+from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import body_of, plain, read_header
 
 ROWS_MAX = 16_384
@@ -132,13 +133,62 @@ def _payloads(body: Body) -> pa.Array:
 
 
 def _keys(body: Body) -> pa.Array:
-    if body.keys is None:
-        return pa.nulls(body.count, pa.binary())
-    values = _present(body.data, body.keys)
-    if body.keys.rows is None:
+    return _spread(body, body.keys, _values, pa.binary())
+
+
+def _spread(
+    body: Body, column: Column | None, read: Callable[[bytes, Values], pa.Array], kind: pa.DataType
+) -> pa.Array:
+    """Return the value of each message; null: it has none. read: returns the distinct values."""
+    if column is None:
+        return pa.nulls(body.count, kind)
+    values = read(body.data, column.distinct)
+    if column.places is not None:
+        values = values.take(_numbers(body.data, column.places))
+    if column.rows is None:
         return values
-    rows = _numbers(body.data, body.keys.rows)
+    rows = _numbers(body.data, column.rows)
     return values.take(pc.index_in(pa.arange(0, body.count), rows))
+
+
+def _deletions(body: Body) -> pa.Array:
+    """Return whether each message is a deletion."""
+    if body.flags_at is None:
+        return pa.repeat(False, body.count)
+    flags = _integers(body.data, body.flags_at, body.count, pa.uint8())
+    return pc.not_equal(flags, 0)
+
+
+def _expiries(body: Body) -> pa.Array:
+    """Return the time at which each message expires, in ns since 1970; null: it does not."""
+    return _spread(body, body.expiries, _nanoseconds, pa.int64())
+
+
+def _nanoseconds(data: bytes, values: Values) -> pa.Array:
+    return _integers(data, values.at, values.count, pa.int64())
+
+
+def times(group: list[Piece]) -> pa.Array:
+    """Return the time of each message, in ns since 1970. Raises CorruptBatch."""
+    return _joined([_times_of(piece) for piece in group])
+
+
+def _times_of(piece: Piece) -> pa.Array:
+    body, timestamp_ns = body_of(piece.frame, piece.header), piece.header.timestamp_ns
+    count = _count(piece)
+    if body.later is None:
+        return pa.repeat(pa.scalar(timestamp_ns, pa.int64()), count)
+    later = _integers(body.data, body.later.at, body.count, _UNSIGNED[body.later.width])
+    try:
+        each = pc.add_checked(later.cast(pa.int64()), pa.scalar(timestamp_ns, pa.int64()))
+    except pa.ArrowInvalid:
+        raise CorruptBatch("in memory", "its body has a time beyond the year 2262") from None
+    return each.slice(piece.first - piece.header.first, count)
+
+
+def _moments(build: Builder) -> Builder:
+    """Return the builder of times in µs, from one of times in ns."""
+    return lambda group: pc.divide(build(group), 1000).cast(pa.timestamp("us", tz="UTC"))
 
 
 def _properties(body: Body) -> pa.Array:
@@ -187,16 +237,24 @@ def _values(data: bytes, values: Values) -> pa.Array:
 
 
 def _numbers(data: bytes, numbers: Numbers) -> pa.Array:
-    count, width = len(numbers.values), numbers.width
-    buffers = [None, _buffer(data, numbers.at, count * width)]
-    return pa.Array.from_buffers(_UNSIGNED[width], count, buffers).cast(pa.int64())
+    kind = _UNSIGNED[numbers.width]
+    return _integers(data, numbers.at, len(numbers.values), kind).cast(pa.int64())
+
+
+def _integers(data: bytes, at: int, count: int, kind: pa.DataType) -> pa.Array:
+    """Return integers where they are, without a copy."""
+    buffers = [None, _buffer(data, at, count * kind.bit_width // 8)]
+    return pa.Array.from_buffers(kind, count, buffers)
 
 
 def _buffer(data: bytes, at: int, size: int) -> pa.Buffer:
     return pa.py_buffer(data).slice(at, size)
 
 
-_UNSIGNED = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32()}
+expiries = _of_bodies(_expiries)
+"""The builder of the times at which messages expire, in ns since 1970; null: they do not."""
+
+_UNSIGNED = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}
 _MAP = pa.map_(pa.string(), pa.binary())
 
 _BUILDERS: dict[str, Builder] = {
@@ -204,10 +262,10 @@ _BUILDERS: dict[str, Builder] = {
     "source": constant(lambda piece: f"{piece.header.source.session_id:#x}", pa.string()),
     "sequence": _sequences,
     "epoch": constant(lambda piece: piece.header.epoch, pa.int64()),
-    "timestamp": constant(
-        lambda piece: piece.header.timestamp_ns // 1000, pa.timestamp("us", tz="UTC")
-    ),
+    "timestamp": _moments(times),
     "payload": _of_bodies(_payloads),
     "key": _of_bodies(_keys),
     "properties": _of_bodies(_properties),
+    "deleted": _of_bodies(_deletions),
+    "expires": _moments(expiries),
 }

@@ -23,6 +23,8 @@ _TYPES = {
     "value": ("binary", "string"),
     "key": ("binary", "string"),
     "properties": ("map<string,binary>", "map<string,string>"),
+    "deleted": ("boolean",),
+    "expires": ("timestamp",),
 }
 
 
@@ -51,8 +53,8 @@ def _problems(columns: Sequence[tuple[str, str]], topic: str) -> Iterator[str]:
     for name, kind in columns:
         if name not in _TYPES:
             yield (
-                f"{name} is not written; select only topic, payload, key and properties "
-                "(put anything else into the properties)"
+                f"{name} is not written; select only topic, payload, key, properties, deleted and "
+                "expires (put anything else into the properties)"
             )
         elif kind not in _TYPES[name]:
             yield f"{name} is {kind}; cast it to {' or '.join(_TYPES[name])}"
@@ -107,14 +109,16 @@ def _rows(batch: pa.RecordBatch) -> Rows:
 
 
 def _attributes(batch: pa.RecordBatch) -> list[Attributes]:
-    """Return the key and properties of each row; an empty list if no row has any."""
-    keys, properties = _values(batch, "key"), _values(batch, "properties")
-    if keys is None and properties is None:
+    """Return the attributes of each row; an empty list if no row has any."""
+    columns = [_values(batch, name) for name in ("key", "properties", "deleted", "expires")]
+    if columns == [None] * len(columns):
         return []
     nothing = [None] * batch.num_rows
     found = [
-        checked_attributes(key, _named(entries))
-        for key, entries in zip(keys or nothing, properties or nothing, strict=True)
+        checked_attributes(key, _named(entries), bool(deleted), expires_ns)
+        for key, entries, deleted, expires_ns in zip(
+            *(column or nothing for column in columns), strict=True
+        )
     ]
     return found if has_any(found) else []
 
@@ -126,7 +130,14 @@ def _values(batch: pa.RecordBatch, name: str) -> list[Any] | None:
     column = _column(batch, name)
     if column.null_count == len(column):
         return None
-    values: list[Any] = (column if pa.types.is_map(column.type) else _bytes(column)).to_pylist()
+    if name == "expires":
+        # In ns since 1970, whatever zone Spark says.
+        column = pc.multiply_checked(
+            column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()), 1000
+        )
+    elif name == "key":
+        column = _bytes(column)
+    values: list[Any] = column.to_pylist()
     return values
 
 

@@ -50,6 +50,14 @@ class Filtered(Protocol):
         """The key as text; None: none, or it is no text."""
 
     @property
+    def deleted(self) -> bool:
+        """Whether it deletes the row of its key."""
+
+    @property
+    def expires(self) -> float | None:
+        """Seconds since 1970 UTC; None: it does not expire."""
+
+    @property
     def properties(self) -> Mapping[str, str]:
         """The properties that are text."""
 
@@ -158,6 +166,8 @@ def _message_field(node: syntax.MessageField) -> Evaluate:
         About.TIME: lambda message: message.time,
         About.SIZE: lambda message: message.size,
         About.KEY: lambda message: message.key,
+        About.DELETED: lambda message: message.deleted,
+        About.EXPIRES: lambda message: message.expires,
     }[node.about]
 
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.columns import Body
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.framing import BatchHeader
@@ -21,8 +22,8 @@ class Shown:
     """A message of a batch. It is moved on from one to the next."""
 
     __slots__ = (
-        "_document", "_keys", "_payloads", "_properties", "_row", "epoch", "sequence", "session",
-        "time", "topic",
+        "_attributes", "_body", "_document", "_header", "_keys", "_payloads", "_properties", "_row",
+        "_times", "epoch", "sequence", "session", "topic",
     )  # fmt: skip
 
     def __init__(self, header: BatchHeader, payloads: Sequence[bytes], body: Body) -> None:
@@ -30,19 +31,47 @@ class Shown:
         self.topic = header.source.topic
         self.session = header.source.session_id
         self.epoch = header.epoch
-        self.time = header.timestamp_ns / 1e9
         self.sequence = header.first
         self._payloads = payloads
         self._keys = body.read_keys() if body.keys is not None else None
         self._properties = body.read_properties() if body.properties else None
         self._row = 0
         self._document: Any = _UNREAD
+        self._header = header
+        self._body = body
+        self._times: Sequence[int] | None = None
+        self._attributes: Sequence[Attributes] | None = None
 
     def at(self, header: BatchHeader, row: int) -> None:
         """Go to the message in this place of the batch."""
         self._row = row
         self.sequence = header.first + row
         self._document = _UNREAD
+
+    @property
+    def time(self) -> float:
+        """The time at which it was sent: seconds since 1970 UTC."""
+        if self._times is None:
+            self._times = self._body.read_times(self._header.timestamp_ns)
+        return self._times[self._row] / 1e9
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it is a deletion."""
+        return self._own.deleted
+
+    @property
+    def expires(self) -> float | None:
+        """The time at which it expires: seconds since 1970 UTC; None: never."""
+        expires_ns = self._own.expires_ns
+        return None if expires_ns is None else expires_ns / 1e9
+
+    @property
+    def _own(self) -> Attributes:
+        if self._attributes is None:
+            each = self._body.read_attributes()
+            self._attributes = each or [NO_ATTRIBUTES] * self._body.count
+        return self._attributes[self._row]
 
     @property
     def size(self) -> int:

@@ -21,6 +21,10 @@ class About(enum.Enum):
     SIZE = "size"
     """Bytes of the payload."""
     KEY = "key"
+    DELETED = "deleted"
+    """Whether it deletes the row of its key."""
+    EXPIRES = "expires"
+    """Seconds since 1970 UTC, with a fraction; NULL: it does not expire."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class Packer:
         if self._late is not None:
             self._late.cancel()
             self._late = None
-        packed = self._core.take(time.time_ns(), marker)
+        packed = self._core.take(marker)
         try:
             with self._window.lock:
                 if marker:
@@ -207,11 +207,12 @@ class Packer:
             window.reserve(True)
             try:
                 first = window.next_sequence
+                time_ns = time.time_ns()
                 at = 0
                 while at < len(messages):
                     await self._room(until, patient)
                     chunk = self._chunk(messages, at)
-                    await self._add_chunk(chunk, until, patient)
+                    await self._add_chunk(chunk, time_ns, until, patient)
                     at += len(chunk)
             finally:
                 window.reserve(False)
@@ -237,7 +238,7 @@ class Packer:
                         await self._until_progress(until)
                     await self._room(until, patient)
                 first = window.next_sequence
-                window.add(messages.payloads, messages.attributes, messages.size)
+                window.add(messages.payloads, messages.attributes, messages.size, time.time_ns())
                 self._pack(marker)
             finally:
                 window.reserve(False)
@@ -256,31 +257,35 @@ class Packer:
             chunk_bytes = chunk.size
         return chunk
 
-    async def _add_chunk(self, chunk: Ready, until: float | None, patient: bool) -> None:
+    async def _add_chunk(
+        self, chunk: Ready, time_ns: int, until: float | None, patient: bool
+    ) -> None:
         """Add messages for which there is room, a large one step by step."""
         size = chunk.size
         if size > MESSAGE_BYTES_USUAL and self._publish_store.durable:
             attributes = chunk.attributes[0] if chunk.attributes else NO_ATTRIBUTES
             steps = self._publish_store.keep_large(
-                self._window.next_sequence, chunk.payloads[0], attributes
+                self._window.next_sequence, chunk.payloads[0], attributes, time_ns
             )
             for _ in steps:
                 await asyncio.sleep(0)
                 await self._room(until, patient)
-            self._window.add(chunk.payloads, chunk.attributes, size)
+            self._window.add(chunk.payloads, chunk.attributes, size, time_ns)
         else:
-            self._add(chunk, size)
+            self._add(chunk, size, time_ns)
 
     def add_one(self, payload: bytes, attributes: Attributes) -> None:
         """Accept a message for which there is room."""
-        self._add(Ready([payload], [attributes]), len(payload) + attributes.size)
+        size = len(payload) + attributes.size
+        self._add(Ready([payload], [attributes]), size, time.time_ns())
 
-    def _add(self, messages: Ready, size: int) -> None:
+    def _add(self, messages: Ready, size: int, time_ns: int) -> None:
         """Accept messages; size: their bytes. They are in the publish store before they count."""
         window, store = self._window, self._publish_store
         if store.durable:
-            store.keep_all(window.next_sequence, messages.payloads, messages.attributes)
-        window.add(messages.payloads, messages.attributes, size)
+            times = [time_ns] * len(messages)
+            store.keep_all(window.next_sequence, messages.payloads, messages.attributes, times)
+        window.add(messages.payloads, messages.attributes, size, time_ns)
 
     async def stop(self) -> None:
         """Stop packing."""

@@ -728,13 +728,11 @@ class SourceCore:
             and self.registration.phase is Phase.STREAMING
         )
 
-    def take(self, timestamp_ns: int, marker: bytes = b"") -> Packed:
+    def take(self, marker: bytes = b"") -> Packed:
         """Pack what has gathered. Call it only if can_take or can_commit allows it."""
-        first, payloads, attributes = self.window.take()
+        gathered = self.window.take()
         self.marker = marker or self.marker
-        self._packed = pack(
-            self.name, self.epoch, first, payloads, attributes, timestamp_ns, marker
-        )
+        self._packed = pack(self.name, self.epoch, gathered, marker)
         return self._packed
 
     def release(self, packed: Packed, now: float) -> Framed:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import accumulate
+from typing import NamedTuple
 
 from quorate.protocol.attributes import Attributes
 from quorate.protocol.limits import (
@@ -25,6 +26,18 @@ from quorate.protocol.limits import (
 )
 from quorate.source.options import FlightBehaviour, SourceOptions
 from quorate.source.protocol.outgoing import Limit, fill_up, size_of
+
+
+class Gathered(NamedTuple):
+    """The messages of a batch to be packed."""
+
+    first: int
+    """The number of the first."""
+    payloads: list[bytes]
+    attributes: list[Attributes]
+    """As many as the payloads, or none if no message has any."""
+    times: list[int]
+    """The time of each, in ns since 1970."""
 
 
 class Window:
@@ -51,6 +64,7 @@ class Window:
         "sent_bytes",
         "stable_bytes",
         "stable_upto",
+        "times",
         "usual_bytes_max",
     )
 
@@ -65,6 +79,9 @@ class Window:
         """The payloads of messages accepted but not packed; they end just before next_sequence."""
         self.attributes: list[Attributes] = []
         """The attributes of the first payloads; the later payloads, often all, have none."""
+        self.times: list[int] = []
+        """The time of each payload, in ns since 1970. It is appended before the payload: a send
+        that was interrupted leaves one too many at the end."""
         self.next_sequence = 0
         self.sent_bytes = 0
         """The bytes of the messages accepted since the start; packed_bytes and stable_bytes count
@@ -192,9 +209,20 @@ class Window:
                 self.paced_upto, self.paced_bytes = upto, size
                 self.refresh()
 
-    def add(self, payloads: Sequence[bytes], attributes: Sequence[Attributes], size: int) -> None:
-        """Accept messages. attributes: as many as payloads, or none if no message has any."""
+    def add(
+        self,
+        payloads: Sequence[bytes],
+        attributes: Sequence[Attributes],
+        size: int,
+        time_ns: int,
+    ) -> None:
+        """Accept messages.
+
+        - attributes: as many as payloads, or none if no message has any.
+        - time_ns: the time of all of them, in ns since 1970.
+        """
         with self.lock:
+            self.times[len(self.payloads) :] = [time_ns] * len(payloads)
             if attributes:
                 fill_up(self.attributes, len(self.payloads))
                 self.attributes += attributes
@@ -202,16 +230,15 @@ class Window:
             self.next_sequence += len(payloads)
             self.sent_bytes += size
 
-    def take(self) -> tuple[int, list[bytes], list[Attributes]]:
-        """Return the next batch: the number of its first message, payloads and attributes.
-
-        It counts as packed now. The attributes are as many as the payloads, or none.
-        """
+    def take(self) -> Gathered:
+        """Return the messages of the next batch, which count as packed now."""
         with self.lock:
             first, payloads, attributes = self.gathered_from, self.payloads, self.attributes
+            times = self.times
             if attributes:
                 fill_up(attributes, len(payloads))
             count = self._batch_end()
+            self.times = times[count : len(payloads)]
             self.payloads, self.attributes = payloads[count:], attributes[count:]
             if count == len(payloads):
                 self.packed_bytes = self.sent_bytes
@@ -219,7 +246,7 @@ class Window:
                 del payloads[count:], attributes[count:]
                 self.packed_bytes += sum(map(len, payloads)) + size_of(attributes)
             self.refresh()
-            return first, payloads, attributes
+            return Gathered(first, payloads, attributes, times[:count])
 
     def _batch_end(self) -> int:
         """Return how many of the gathered messages become the next batch: mostly all of them."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES
 from quorate.protocol.fields import varint
 from quorate.protocol.fragments import Batch, LargeBatch, encode_alone
 from quorate.protocol.framing import compressed, encode_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import MESSAGE_BYTES_USUAL, PROTOCOL_VERSION
+from quorate.protocol.times import times_of
+from quorate.source.protocol.flight_window import Gathered
 from quorate.v1.messages_pb2 import (
     AppendOpen,
     Frame,
@@ -31,22 +32,18 @@ class Packed:
     batch: Batch
 
 
-def pack(
-    source: SourceName,
-    epoch: int,
-    first: int,
-    payloads: Sequence[bytes],
-    attributes: Sequence[Attributes],
-    timestamp_ns: int,
-    marker: bytes,
-) -> Packed:
+def pack(source: SourceName, epoch: int, gathered: Gathered, marker: bytes) -> Packed:
     """Return the batch of these messages. A message above the usual size comes alone."""
+    first, payloads, attributes, each = gathered
+    timestamp_ns, later = times_of(each)
     batch: Batch
     own = attributes[0] if attributes else NO_ATTRIBUTES
     if len(payloads) == 1 and len(payloads[0]) + own.size > MESSAGE_BYTES_USUAL:
         batch = encode_alone(source, epoch, first, payloads[0], timestamp_ns, own)
     else:
-        batch = encode_batch(source, epoch, first, payloads, timestamp_ns, marker, attributes)
+        batch = encode_batch(
+            source, epoch, first, payloads, timestamp_ns, marker, attributes, later
+        )
     return Packed(first, first + len(payloads) - 1, batch)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import repeat
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, checked_attributes, has_any
@@ -17,6 +18,7 @@ from quorate.protocol.limits import (
     MARKER_BYTES_MAX,
     MESSAGE_BYTES_USUAL,
 )
+from quorate.protocol.times import expiry_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,10 @@ class Outgoing:
     key."""
     properties: Mapping[str, bytes] = field(default_factory=dict)
     """The properties, values by name, by which receivers may filter."""
+    expires: datetime | float | None = None
+    """The time at which it expires: a moment, or seconds from now; None: never. It may be past."""
+    deleted: bool = False
+    """Whether it deletes the row of its key in the state of the world."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,36 +90,44 @@ def as_bytes(payload: object) -> bytes:
     raise InvalidArgument("payload", f"is {type(payload).__name__}, not bytes; encode it first")
 
 
-def checked(messages: Iterable[bytes | Outgoing], limit: Limit) -> Ready:
-    """Return the messages if each is within the limit; raise InvalidArgument or MessageTooLarge."""
+def checked(messages: Iterable[bytes | Outgoing], limit: Limit, now_ns: int) -> Ready:
+    """Return the messages if each is within the limit; raise InvalidArgument or MessageTooLarge.
+
+    now_ns: the time from which seconds until they expire count, in ns since 1970.
+    """
     ready = list(messages)
     if set(map(type, ready)) <= {bytes}:
         payloads: list[bytes] = ready  # type: ignore[assignment]
         limit.check(max(map(len, payloads), default=0))
         return Ready(payloads, [])
-    return _with_attributes(ready, limit)
+    return _with_attributes(ready, limit, now_ns)
 
 
-def checked_one(
-    payload: bytes, key: bytes | None, properties: Mapping[str, bytes] | None, limit: Limit
-) -> tuple[bytes, Attributes]:
+def checked_one(message: Outgoing, limit: Limit, now_ns: int) -> tuple[bytes, Attributes]:
     """Return payload and attributes of one message; raise what `checked` raises."""
+    payload = message.payload
     if type(payload) is not bytes:
         payload = as_bytes(payload)
-    attributes = checked_attributes(key, properties)
+    expires_ns = expiry_ns(message.expires, now_ns)
+    attributes = checked_attributes(
+        message.key, message.properties, bool(message.deleted), expires_ns
+    )
     limit.check(len(payload) + attributes.size)
     return payload, attributes
 
 
-def _with_attributes(messages: list[bytes | Outgoing], limit: Limit) -> Ready:
+def deletion(key: bytes, properties: Mapping[str, bytes] | None) -> Outgoing:
+    """Return the message that deletes the row of a key. Raises InvalidArgument without a key."""
+    if key is None:
+        raise InvalidArgument("key", "is None; give the key whose row is to be deleted")
+    return Outgoing(b"", key, properties or {}, deleted=True)
+
+
+def _with_attributes(messages: list[bytes | Outgoing], limit: Limit, now_ns: int) -> Ready:
     ready = Ready([], [])
     for message in messages:
-        if isinstance(message, Outgoing):
-            payload, attributes = checked_one(
-                message.payload, message.key, message.properties, limit
-            )
-        else:
-            payload, attributes = checked_one(message, None, None, limit)
+        outgoing = message if isinstance(message, Outgoing) else Outgoing(message)
+        payload, attributes = checked_one(outgoing, limit, now_ns)
         ready.payloads.append(payload)
         ready.attributes.append(attributes)
     return ready if has_any(ready.attributes) else Ready(ready.payloads, [])

@@ -6,12 +6,14 @@ Pure. Which messages are stable is not decided here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import chain, count, repeat
 from typing import NamedTuple
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.fragments import Batch, LargeBatch, header_of
 from quorate.protocol.framing import read_contents
+from quorate.protocol.times import moment_of
 from quorate.source.protocol.flight_window import Window
 from quorate.source.protocol.frames import Packed
 
@@ -27,6 +29,10 @@ class UnstableMessage(NamedTuple):
     payload: bytes
     key: bytes | None
     properties: Mapping[str, bytes]
+    expires: datetime | None = None
+    """The time at which it expires; None: never."""
+    deleted: bool = False
+    """Whether it deletes the row of its key in the state of the world."""
 
 
 def all_unstable(
@@ -76,6 +82,13 @@ def _numbered(
     """Return consecutive messages. The later ones may have no entry in `attributes`."""
     filled = chain(attributes, repeat(NO_ATTRIBUTES))
     return [
-        UnstableMessage(number, payload, own.key, dict(own.properties))
+        UnstableMessage(
+            number,
+            payload,
+            own.key,
+            dict(own.properties),
+            moment_of(own.expires_ns) if own.expires_ns is not None else None,
+            own.deleted,
+        )
         for number, payload, own in zip(count(first), payloads, filled, strict=False)
     ]

@@ -15,7 +15,6 @@ import fcntl
 import logging
 import os
 import struct
-import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,7 +28,7 @@ from quorate.disk.files import replace_file
 from quorate.protocol.attributes import Attributes, encode_attributes
 from quorate.protocol.errors import NotKept, PublishStoreDamaged, PublishStoreInUse, StorageFailed
 from quorate.protocol.fragments import Batch, LargeBatch, header_of
-from quorate.protocol.framing import cut, plain, read_header, read_messages
+from quorate.protocol.framing import body_of, cut, plain, read_header
 from quorate.protocol.identity import SourceName, parse_session_id
 from quorate.protocol.limits import NOTHING
 from quorate.source.protocol.unstable import UnstableMessage, in_batches
@@ -133,7 +132,7 @@ class FilePublishStore:
         self._file_number = int(paths[-1].stem) + 1
         self._first, self.tail.next = history.first, history.next_sequence
         self._stable_upto = history.stable_upto
-        batches = history.batches(time.time_ns())
+        batches = history.batches()
         next_sequence = self.tail.next if history.knows_next else None
         return Remembered(self._source, self._stable_upto, batches, next_sequence)
 
@@ -203,6 +202,7 @@ class FilePublishStore:
         if isinstance(batch, LargeBatch):
             payload, own = batch.message()
             payloads, attributes = [payload], [own]
+            times: Sequence[int] = [header.timestamp_ns]
         else:
             # A batch is made again from its messages, byte for byte: as it is without compression.
             batch = plain(batch, header)
@@ -214,9 +214,11 @@ class FilePublishStore:
                 self._continue_at(header.first)
                 self.keep_batch(batch)
                 return
-            payloads, attributes = read_messages(batch, header)
+            body = body_of(batch, header)
+            payloads, attributes = body.read_payloads(), body.read_attributes()
+            times = body.read_times(header.timestamp_ns)
         self._continue_at(header.first)
-        self.keep_all(header.first, payloads, attributes or ())
+        self.keep_all(header.first, payloads, attributes or (), times)
         self.packed(batch)
 
     def _continue_at(self, sequence: int) -> None:
@@ -245,31 +247,43 @@ class FilePublishStore:
     # -- keeping ----------------------------------------------------------------------------
 
     def keep_all(
-        self, first: int, payloads: Sequence[bytes], attributes: Sequence[Attributes]
+        self,
+        first: int,
+        payloads: Sequence[bytes],
+        attributes: Sequence[Attributes],
+        times: Sequence[int],
     ) -> None:
-        """Keep consecutive messages. attributes: as many as payloads, or none. Raises NotKept."""
+        """Keep consecutive messages. Raises NotKept.
+
+        - attributes: as many as payloads, or none.
+        - times: the time of each, in ns since 1970.
+        """
         if first != self.tail.next:
             self.rewind(first)
         encoded = list(map(encode_attributes, attributes))
         try:
-            self._add(payloads, encoded)
+            self._add(payloads, encoded, times)
         except ValueError:
             self._end_segment()
             self._begin_segment(len(payloads), room_for(payloads, encoded))
-            self._add(payloads, encoded)
+            self._add(payloads, encoded, times)
 
-    def _add(self, payloads: Sequence[bytes], attributes: Sequence[bytes]) -> None:
+    def _add(
+        self, payloads: Sequence[bytes], attributes: Sequence[bytes], times: Sequence[int]
+    ) -> None:
         if self._segment is None:
             raise ValueError("there is no segment")
         first = self.tail.next
         self.tail.next += len(payloads)
         try:
-            self._segment.add(first, payloads, attributes)
+            self._segment.add(first, payloads, attributes, times)
         except ValueError:
             self.tail.next = first
             raise
 
-    def keep_large(self, sequence: int, payload: bytes, attributes: Attributes) -> Iterator[None]:
+    def keep_large(
+        self, sequence: int, payload: bytes, attributes: Attributes, time_ns: int
+    ) -> Iterator[None]:
         """Keep one large message, in a segment of its own, a part in each step.
 
         The message counts once the iterator has ended. Raises NotKept.
@@ -283,7 +297,7 @@ class FilePublishStore:
         assert self._segment is not None
         # Early, so that the next call notices that this one was broken off.
         self.tail.next = sequence + 1
-        yield from self._segment.add_large(payload, encoded)
+        yield from self._segment.add_large(payload, encoded, time_ns)
 
     def keep_batch(self, batch: bytes) -> None:
         """Keep a batch of messages that were not kept yet: all of them or none. Raises NotKept."""
@@ -339,7 +353,8 @@ class FilePublishStore:
         if self._sync:
             self._unsynced.append(self._segment)
         if not self._sync:
-            self.tail.leads_to(self._segment.first, self._segment.write, self._segment.sizes)
+            segment = self._segment
+            self.tail.leads_to(segment.first, segment.write, segment.sizes, segment.times)
 
     def _end_segment(self) -> None:
         """Add nothing more to the newest segment."""

@@ -9,26 +9,40 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
+from typing import NamedTuple
 
 from quorate.disk.files import replace_file
-from quorate.protocol.attributes import Attributes, decode_attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, decode_attributes
 from quorate.protocol.errors import CorruptBatch, PublishStoreDamaged
 from quorate.protocol.fragments import Batch, encode_alone, header_of
-from quorate.protocol.framing import check_batch, encode_batch, read_contents
+from quorate.protocol.framing import body_of, check_batch, encode_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import (
     BATCH_BYTES_TARGET,
     BATCH_MESSAGES_MAX,
     MESSAGE_BYTES_USUAL,
 )
+from quorate.protocol.times import times_of
 from quorate.source.publish_store.notes import Note, read_notes
 from quorate.source.publish_store.segment import Encoded, Header, cut_segment, read_segment
 
 _log = logging.getLogger("quorate.source.publish_store")
 
-Content = tuple[bytes, Attributes]
-"""A message's payload and attributes."""
+
+class Content(NamedTuple):
+    """A message that was kept."""
+
+    payload: bytes
+    attributes: Attributes
+    time_ns: int
+    """When it was sent, in ns since 1970."""
+
+    @property
+    def size(self) -> int:
+        """The bytes that it counts."""
+        return len(self.payload) + self.attributes.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +88,7 @@ class History:
         """The number of the first message."""
         self._contents: list[Content] = []
         self._notes: list[Note] = []
-        """The known batches, in order, with the time and the epoch of each."""
+        """The known batches, in order, with the epoch of each."""
         self._markers: dict[int, bytes] = {}
         """The markers of committed batches, by the batch's last number."""
 
@@ -121,8 +135,10 @@ class History:
             return Part(path, header, [], False)
         self._notes.append(Note.of(known))
         self._markers[known.last] = known.marker
-        contents = read_contents(batch, known, known.first, known.last)
-        return Part(path, header, contents, True, known.marker)
+        body = body_of(batch, known)
+        attributes = body.read_attributes() or repeat(NO_ATTRIBUTES, body.count)
+        columns = body.read_payloads(), attributes, body.read_times(known.timestamp_ns)
+        return Part(path, header, list(map(Content, *columns)), True, known.marker)
 
     def _was_written_now(self, part: Part) -> bool:
         """Return whether the host has run without a break since the segment was written."""
@@ -220,22 +236,19 @@ class History:
 
     # -- what is sent again -----------------------------------------------------------------
 
-    def batches(self, now_ns: int) -> list[Batch]:
-        """Return all messages that are not known to be stable as batches, in order.
-
-        now_ns: the time, in ns since 1970, of messages that were not packed before.
-        """
+    def batches(self) -> list[Batch]:
+        """Return all messages that are not known to be stable as batches, in order."""
         plan: list[Note] = []
         at = max(self.first, self.stable_upto + 1)
         for note in self._notes:
             if note.last >= at:
-                plan += self._new_batches(at, note.first, now_ns)
+                plan += self._new_batches(at, note.first)
                 plan.append(note._replace(first=max(at, note.first)))
                 at = note.last + 1
-        plan += self._new_batches(at, self.next_sequence, now_ns)
+        plan += self._new_batches(at, self.next_sequence)
         return [self._batch(note) for note in plan]
 
-    def _new_batches(self, first: int, end: int, now_ns: int) -> Iterator[Note]:
+    def _new_batches(self, first: int, end: int) -> Iterator[Note]:
         """Yield the batches that become of messages without a note: from first on, before end."""
         while first < end:
             last, size = first, self._size(first)
@@ -246,38 +259,36 @@ class History:
             ):
                 last += 1
                 size += self._size(last)
-            yield Note(first, last, now_ns, 0, 0)
+            yield Note(first, last, 0, 0)
             first = last + 1
 
     def _size(self, number: int) -> int:
-        payload, attributes = self._contents[number - self.first]
-        return len(payload) + attributes.size
+        return self._contents[number - self.first].size
 
     def _batch(self, note: Note) -> Batch:
         if note.first == note.last and self._size(note.first) > MESSAGE_BYTES_USUAL:
-            payload, own = self._contents[note.first - self.first]
-            return encode_alone(
-                self._source, note.epoch, note.first, payload, note.timestamp_ns, own
-            )
+            payload, own, time_ns = self._contents[note.first - self.first]
+            return encode_alone(self._source, note.epoch, note.first, payload, time_ns, own)
         part = self._contents[note.first - self.first : note.last + 1 - self.first]
-        attributes = [each for _, each in part]
+        timestamp_ns, later = times_of([each.time_ns for each in part])
         return encode_batch(
             self._source,
             note.epoch,
             note.first,
-            [payload for payload, _ in part],
-            note.timestamp_ns,
+            [each.payload for each in part],
+            timestamp_ns,
             self._markers.get(note.last, b""),
-            attributes,
+            [each.attributes for each in part],
+            later,
         )
 
 
 def _decoded(encoded: list[Encoded], whole: bool) -> tuple[list[Content], bool]:
     """Return the messages, and whether all of them are as they were written."""
     contents: list[Content] = []
-    for payload, own in encoded:
+    for payload, own, time_ns in encoded:
         try:
-            contents.append((payload, decode_attributes(own)))
+            contents.append(Content(payload, decode_attributes(own), time_ns))
         except CorruptBatch:
             return contents, False
     return contents, whole

@@ -15,6 +15,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 
 _NO_SIZES = memoryview(bytearray()).cast("I")
+_NO_TIMES = memoryview(bytearray()).cast("q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +40,17 @@ class Tail:
 
     A method call for each message would cost as much as the copy of the message. A send begins with
     `next` equal to its sequence number. It raises `next` by 1, and calls `write` with the payload.
-    Then it enters the bytes of the payload, plus 1, in `sizes`, at its number minus `first`.
+    Then it enters its time in `times`, at its number minus `first`, and last the bytes of the
+    payload, plus 1, in `sizes`.
     ValueError and IndexError say that there is no room: it sets `next` back, and calls `keep_all`.
     """
 
-    __slots__ = ("first", "next", "sizes", "write")
+    __slots__ = ("first", "next", "sizes", "times", "write")
 
     def __init__(self) -> None:
         """Begin without room."""
         self.first = 0
-        """The number of the first entry in `sizes`."""
+        """The number of the first entry in `sizes` and `times`."""
         self.next = 0
         """The number of the next message. A send that was interrupted leaves it too high."""
         self.no_room()
@@ -57,12 +59,17 @@ class Tail:
         """Take nothing, so that the next send calls `keep_all`."""
         self.write: Callable[[bytes], object] = _no_room
         self.sizes = _NO_SIZES
+        self.times = _NO_TIMES
 
     def leads_to(
-        self, first: int, write: Callable[[bytes], object], sizes: memoryview[int]
+        self,
+        first: int,
+        write: Callable[[bytes], object],
+        sizes: memoryview[int],
+        times: memoryview[int],
     ) -> None:
         """Add messages there from now on."""
-        self.first, self.write, self.sizes = first, write, sizes
+        self.first, self.write, self.sizes, self.times = first, write, sizes, times
 
 
 class PublishStore(Protocol):
@@ -97,12 +104,22 @@ class PublishStore(Protocol):
         ...
 
     def keep_all(
-        self, first: int, payloads: Sequence[bytes], attributes: Sequence[Attributes]
+        self,
+        first: int,
+        payloads: Sequence[bytes],
+        attributes: Sequence[Attributes],
+        times: Sequence[int],
     ) -> None:
-        """Keep consecutive messages. attributes: as many as payloads, or none. Raises NotKept."""
+        """Keep consecutive messages. Raises NotKept.
+
+        - attributes: as many as payloads, or none.
+        - times: the time of each, in ns since 1970.
+        """
         ...
 
-    def keep_large(self, sequence: int, payload: bytes, attributes: Attributes) -> Iterator[None]:
+    def keep_large(
+        self, sequence: int, payload: bytes, attributes: Attributes, time_ns: int
+    ) -> Iterator[None]:
         """Keep one large message, a part in each step.
 
         The message counts once the iterator has ended. Other calls may be made between two steps.
@@ -162,11 +179,17 @@ class MemoryPublishStore:
         pass
 
     def keep_all(
-        self, first: int, payloads: Sequence[bytes], attributes: Sequence[Attributes]
+        self,
+        first: int,
+        payloads: Sequence[bytes],
+        attributes: Sequence[Attributes],
+        times: Sequence[int],
     ) -> None:
         pass
 
-    def keep_large(self, sequence: int, payload: bytes, attributes: Attributes) -> Iterator[None]:
+    def keep_large(
+        self, sequence: int, payload: bytes, attributes: Attributes, time_ns: int
+    ) -> Iterator[None]:
         raise NotImplementedError
 
     def keep_batch(self, batch: bytes) -> None:

@@ -14,9 +14,9 @@ import google_crc32c
 
 from quorate.protocol.framing import BatchHeader
 
-# The fields in their order: checksum of the rest; first and last number; time in ns since 1970;
-# epoch, checksum of the batch.
-_NOTE = struct.Struct("<IQQqQI")
+# The fields in their order: checksum of the rest; first and last number; epoch, checksum of the
+# batch.
+_NOTE = struct.Struct("<IQQQI")
 _CHECKED_FROM = 4
 
 
@@ -25,14 +25,13 @@ class Note(NamedTuple):
 
     first: int
     last: int
-    timestamp_ns: int
     epoch: int
     checksum: int
 
     @staticmethod
     def of(header: BatchHeader) -> Note:
         """Return the note of this batch, which has no marker."""
-        return Note(header.first, header.last, header.timestamp_ns, header.epoch, header.checksum)
+        return Note(header.first, header.last, header.epoch, header.checksum)
 
     def encode(self) -> bytes:
         """Return the bytes of the note."""

@@ -1,9 +1,9 @@
 """A segment: a file of fixed size, mapped into memory, in which messages are kept.
 
-Behind its header it has a table of the messages' sizes, and then the messages. A message is copied
-first, and its size is entered last: so it counts once it is whole. The kernel has both at once,
-whatever becomes of the process. A synced segment also has a table of checksums, because a host that
-goes down may have written one page and not another.
+Behind its header it has tables of the messages' times and sizes, and then the messages. A message
+is copied first, and its size is entered last: so it counts once it is whole. The kernel has all at
+once, whatever becomes of the process. A synced segment also has a table of checksums, because a
+host that goes down may have written one page and not another.
 
 Which segments there are, and what the messages mean, is not known here.
 """
@@ -18,6 +18,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import google_crc32c
 
@@ -34,13 +35,20 @@ _MAGIC = b"QPS1"
 _CHECKED_FROM = 8
 _HEADER_BYTES = 64
 _ENTRY_BYTES = 4
+_TIME = struct.Struct("<q")
 _LENGTH = struct.Struct("<I")
 
 _ATTRIBUTED = 1 << 31
 """Marks an entry whose message has attributes. Their length, and they, are in front of it."""
 
-Encoded = tuple[bytes, bytes]
-"""A message's payload and encoded attributes."""
+
+class Encoded(NamedTuple):
+    """A message as it is kept."""
+
+    payload: bytes
+    attributes: bytes
+    time_ns: int
+    """When it was sent, in ns since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +69,14 @@ class Header:
     """Whether its messages are on the disk when a send returns."""
 
     @property
+    def sizes_at(self) -> int:
+        """The offset of the table of sizes, behind that of the times."""
+        return _HEADER_BYTES + self.entries * _TIME.size
+
+    @property
     def sums_at(self) -> int:
         """The offset of the table of checksums, behind that of the sizes."""
-        return _HEADER_BYTES + self.entries * _ENTRY_BYTES
+        return self.sizes_at + self.entries * _ENTRY_BYTES
 
     @property
     def data_at(self) -> int:
@@ -97,8 +110,8 @@ class Header:
 class Segment:
     """A mapped segment, to which messages are added one behind the other.
 
-    `write` and `sizes` are for the publish store, which every send calls. `write` copies bytes
-    behind those before, and raises ValueError if they do not fit. `sizes` has the entries.
+    `write`, `times` and `sizes` are for the publish store, which every send calls. `write` copies
+    bytes behind those before, and raises ValueError if they do not fit. The others are the tables.
     """
 
     def __init__(self, path: Path, header: Header, memory: mmap.mmap) -> None:
@@ -109,20 +122,30 @@ class Segment:
         self._memory = memory
         tables = memoryview(memory)
         self._views = [tables]
-        self.sizes = self._table(tables, _HEADER_BYTES)
+        self.times = self._table(tables, _HEADER_BYTES, "q", _TIME.size)
+        self.sizes = self._table(tables, header.sizes_at)
         self.sums = self._table(tables, header.sums_at) if header.synced else None
         self.write = memory.write
         memory.seek(header.data_at)
 
-    def _table(self, memory: memoryview, at: int) -> memoryview:
-        part = memory[at : at + self.header.entries * _ENTRY_BYTES]
-        table = part.cast("I")
+    def _table(
+        self, memory: memoryview, at: int, code: Literal["q", "I"] = "I", size: int = _ENTRY_BYTES
+    ) -> memoryview:
+        part = memory[at : at + self.header.entries * size]
+        table = part.cast(code)
         self._views += [part, table]
         return table
 
-    def add(self, sequence: int, payloads: Sequence[bytes], attributes: Sequence[bytes]) -> None:
-        """Add consecutive messages, all of them or none. attributes: as many as payloads, or none.
+    def add(
+        self,
+        sequence: int,
+        payloads: Sequence[bytes],
+        attributes: Sequence[bytes],
+        times: Sequence[int],
+    ) -> None:
+        """Add consecutive messages, all of them or none.
 
+        attributes: as many as payloads, or none. times: the time of each, in ns since 1970.
         Raises ValueError if they do not fit.
         """
         at = sequence - self.first
@@ -133,19 +156,20 @@ class Segment:
         for number, each in enumerate(attributes):
             sizes[number] |= _ATTRIBUTED if each else 0
         self.write(b"".join(contents))
+        self.times[at : at + len(sizes)] = memoryview(array("q", times))
         if self.sums is not None:
-            for number, content in enumerate(contents):
-                self.sums[at + number] = checksum_of(sequence + number, content)
+            for number, (content, time_ns) in enumerate(zip(contents, times, strict=True)):
+                self.sums[at + number] = checksum_of(sequence + number, content, time_ns)
         # The first size counts: without it, nobody looks at the others.
         self.sizes[at + 1 : at + len(sizes)] = memoryview(sizes)[1:]
         self.sizes[at] = sizes[0]
 
-    def add_large(self, payload: bytes, attributes: bytes) -> Iterator[None]:
+    def add_large(self, payload: bytes, attributes: bytes, time_ns: int) -> Iterator[None]:
         """Add the first message, a part in each step. It counts once the iterator has ended."""
         length = _LENGTH.pack(len(attributes)) if attributes else b""
         content = (length, attributes, payload)
         size = sum(map(len, content)) + 1
-        checksum = self.first & 0xFFFFFFFF
+        checksum = checksum_of(self.first, b"", time_ns)
         for part in content:
             whole = memoryview(part)
             for at in range(0, len(part), FRAGMENT_BYTES):
@@ -156,6 +180,7 @@ class Segment:
                 yield
         if self.sums is not None:
             self.sums[0] = checksum
+        self.times[0] = time_ns
         self.sizes[0] = size | _ATTRIBUTED if attributes else size
 
     def rewind(self, sequence: int) -> None:
@@ -203,9 +228,10 @@ def room_for(payloads: Sequence[bytes], attributes: Sequence[bytes]) -> int:
     return size + len(attributes) * _LENGTH.size
 
 
-def checksum_of(sequence: int, content: bytes) -> int:
+def checksum_of(sequence: int, content: bytes, time_ns: int) -> int:
     """Return the checksum of a message as a segment keeps it."""
-    checksum: int = google_crc32c.extend(sequence & 0xFFFFFFFF, content)
+    begun = google_crc32c.extend(sequence & 0xFFFFFFFF, _TIME.pack(time_ns))
+    checksum: int = google_crc32c.extend(begun, content)
     return checksum
 
 
@@ -241,6 +267,7 @@ def reuse_segment(spare: Segment, path: Path, header: Header) -> Segment:
     memory = spare.release()
     memory.seek(0)
     memory.write(header.encode())
+    memory.seek(header.sizes_at)
     memory.write(bytes(header.entries * _ENTRY_BYTES))
     new.rename(path)
     return Segment(path, header, memory)
@@ -251,7 +278,8 @@ def read_segment(raw: bytes, header: Header) -> tuple[list[Encoded], bool]:
 
     Those from the first damaged one on are left out.
     """
-    sizes = array("I", raw[_HEADER_BYTES : header.sums_at])
+    times = array("q", raw[_HEADER_BYTES : header.sizes_at])
+    sizes = array("I", raw[header.sizes_at : header.sums_at])
     sums = array("I", raw[header.sums_at : header.data_at])
     contents: list[Encoded] = []
     at = header.data_at
@@ -261,15 +289,16 @@ def read_segment(raw: bytes, header: Header) -> tuple[list[Encoded], bool]:
         end = at + (size & ~_ATTRIBUTED) - 1
         content = raw[at:end]
         if end > header.size or (
-            sums and checksum_of(header.first + number, content) != sums[number]
+            sums and checksum_of(header.first + number, content, times[number]) != sums[number]
         ):
             return contents, False
         own = _LENGTH.unpack_from(content)[0] if size & _ATTRIBUTED else None
         if own is None:
-            contents.append((content, b""))
+            contents.append(Encoded(content, b"", times[number]))
         else:
             begin = _LENGTH.size
-            contents.append((content[begin + own :], content[begin : begin + own]))
+            attributes = content[begin : begin + own]
+            contents.append(Encoded(content[begin + own :], attributes, times[number]))
         at = end
     return contents, True
 
@@ -277,7 +306,7 @@ def read_segment(raw: bytes, header: Header) -> tuple[list[Encoded], bool]:
 def cut_segment(path: Path, header: Header, kept: int) -> None:
     """Drop the messages behind the first `kept` ones from a segment's file. Raises OSError."""
     with path.open("r+b") as file:
-        file.seek(_HEADER_BYTES + kept * _ENTRY_BYTES)
+        file.seek(header.sizes_at + kept * _ENTRY_BYTES)
         file.write(bytes((header.entries - kept) * _ENTRY_BYTES))
         file.flush()
         os.fsync(file.fileno())

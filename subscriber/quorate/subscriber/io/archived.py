@@ -190,7 +190,9 @@ class Archived:
             return None
         with self._checked():
             piece = next(self._archive.pieces(bookmark.source, number, number))
-        return piece.header.timestamp_ns
+            header = piece.header
+            times = body_of(piece.frame, header).read_times(header.timestamp_ns)
+        return times[number - header.first]
 
     # -- what it gives ------------------------------------------------------------------------
 
