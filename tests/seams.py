@@ -89,6 +89,11 @@ RECOVERY_MAY_BE_STABLE_UPTO = Seam(RECOVERY, "_may_be_stable_upto")
 RECOVERY_RELEASED_BELOW = Seam(RECOVERY, "released_below")
 RECOVERY_WITHOUT_ENDED = Seam(RECOVERY, "without_ended")
 
+# Of the source's clock.
+
+SOURCE = "quorate.source.source"
+SOURCE_TIME_NS = Seam(SOURCE, "time_ns")
+
 # Of the transport.
 
 EVENT_LOG = "quorate.transport.event_log"

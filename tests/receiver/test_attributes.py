@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests import seams
@@ -45,6 +46,25 @@ def test_each_message_has_its_own() -> None:
     assert [content(message) for message in batch.messages()] == expected
     assert [content(message) for message in batch._part(11, 12).messages()] == expected[1:]
     assert batch._part(10, 11).attributes_of(10) == Attributes(b"key", {"name": b"value"})
+
+
+def test_each_message_has_its_own_time_and_expiry() -> None:
+    own = [Attributes(b"k", deleted=True), Attributes(expires_ns=5_000), NO_ATTRIBUTES]
+    frame = encode_batch(NAME, 1, 10, [b""] * 3, 2_000, b"", own, [0, 9_000, 500])
+    header = read_header(frame)
+    piece = BatchPart(header.first, header.last, header, frame, retransmitted=False)
+    batch = DeliveredBatch(piece, Consumption(0), lambda *_: None)
+
+    def facts(batch: DeliveredBatch) -> list[tuple[int, bool, datetime | None]]:
+        return [(each.timestamp_ns, each.deleted, each.expires) for each in batch.messages()]
+
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    expires = epoch + timedelta(microseconds=5)
+    expected = [(2_000, True, None), (11_000, False, expires), (2_500, False, None)]
+    assert facts(batch) == expected
+    assert facts(batch._part(11, 12)) == expected[1:]
+    assert batch.timestamp_ns == 2_000
+    assert next(each.time for each in batch.messages()) == epoch + timedelta(microseconds=2)
 
 
 def test_a_batch_without() -> None:

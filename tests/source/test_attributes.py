@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,9 +15,10 @@ from tests.source.support import contents, open_source
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, checked_attributes
 from quorate.protocol.errors import ContentConflict, InvalidArgument, MessageTooLarge
-from quorate.protocol.framing import check_batch, encode_batch, read_messages
+from quorate.protocol.framing import body_of, check_batch, encode_batch, read_header, read_messages
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import BATCH_BYTES_TARGET
+from quorate.protocol.times import nanoseconds_of
 from quorate.source import FilePublishStore, Outgoing, SourceOptions
 
 Stores = list[FakeStore]
@@ -45,6 +49,66 @@ async def test_each_message_has_its_own(stores: Stores) -> None:
         assert contents(store) == expected
         frame = store.batches[-1][3]
         assert read_messages(frame, check_batch(frame)) == ([b"8"], None)
+
+
+@pytest.mark.parametrize("sync", [None, False, True])
+async def test_deletions_expiries_and_times(
+    stores: Stores, tmp_path: Path, sync: bool | None
+) -> None:
+    kept = None if sync is None else FilePublishStore(tmp_path, sync)
+    moment = datetime(2026, 1, 31, tzinfo=UTC)
+    before_ns = time.time_ns()
+    async with await open_source(stores, publish_store=kept) as source:
+        assert await source.send(b"0", expires=moment) == 0
+        assert await source.delete(b"key") == 1
+        assert await source.delete(key=b"", properties={"a": b"b"}) == 2
+        await source.publish(b"3", expires=60)
+        await source.send_many([b"4", b"5"])
+        await source.commit([b"6", b"7"], b"marker")
+        with pytest.raises(InvalidArgument, match="the key whose row is to be deleted"):
+            await source.delete(None)  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgument, match="not a datetime or a number of seconds"):
+            await source.send(b"", expires="1h")  # type: ignore[arg-type]
+    after_ns = time.time_ns()
+    for store in stores:
+        zero, one, two, three, *rest = contents(store)
+        assert (zero, one) == (Outgoing(b"0", expires=moment), Outgoing(b"", b"key", deleted=True))
+        assert two == Outgoing(b"", b"", {"a": b"b"}, deleted=True)
+        assert isinstance(three.expires, datetime)
+        assert before_ns <= nanoseconds_of(three.expires) - 60 * 10**9 + 999 <= after_ns
+        assert rest == [Outgoing(b"%d" % number) for number in range(4, 8)]
+        times = times_in(store)
+        assert before_ns <= min(times) <= max(times) <= after_ns
+        assert times == sorted(times)
+        assert (times[4], times[6]) == (times[5], times[7]), "those of one call have one time"
+
+
+async def test_the_messages_of_a_batch_have_their_own_times(stores: Stores) -> None:
+    async with await open_source(stores) as source:
+        await source.publish(b"0")
+        for store in stores:
+            store.acknowledging.clear()
+        await source.send(b"1")
+        await asyncio.sleep(0)
+        between: list[int] = []
+        for number in range(2, 5):
+            between.append(time.time_ns())
+            await source.send(b"%d" % number)
+        for store in stores:
+            store.acknowledge_again()
+    each = times_in(stores[0])[2:]
+    assert all(before <= sent for before, sent in zip(between, each, strict=True))
+    assert all(sent <= after for sent, after in zip(each, between[1:], strict=False))
+
+
+def times_in(store: FakeStore) -> list[int]:
+    """The time of each message that a store was sent, in order."""
+    found: dict[int, int] = {}
+    for first, last, _, frame in store.batches:
+        header = read_header(frame)
+        times = body_of(frame, header).read_times(header.timestamp_ns)
+        found |= dict(zip(range(first, last + 1), times[first - header.first :], strict=False))
+    return [found[number] for number in sorted(found)]
 
 
 async def test_many_of_them_over_many_batches(stores: Stores) -> None:

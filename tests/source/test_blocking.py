@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -296,7 +297,11 @@ def test_attributes_stay_with_their_messages(group: list[FakeStore]) -> None:
         assert source.publish(b"last", key=b"key", properties={"n": b"v"})
         with pytest.raises(MessageTooLarge):
             source.send(b"", key=b"k" * (1 << 20))
+        assert source.delete(b"key") == 15_003
+        moment = datetime(2026, 1, 31, tzinfo=UTC)
+        assert source.send(b"x", expires=moment) == 15_004
     sent += [Outgoing(b"c", b"k"), Outgoing(b"d"), Outgoing(b"last", b"key", {"n": b"v"})]
+    sent += [Outgoing(b"", b"key", deleted=True), Outgoing(b"x", expires=moment)]
     assert contents(group[0]) == sent
 
 

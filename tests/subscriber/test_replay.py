@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.source.real_stores import RealStores
 
 from quorate.client import Client, connect, connect_blocking
@@ -31,6 +33,7 @@ from quorate.subscriber import (
     ReplayedMessage,
     Subscriber,
 )
+from quorate.subscriber.begin import Since
 from quorate.subscriber.events import Event, StoreLeft, Subscribed
 
 QUICK = SourceOptions(registration_interval=0.3)
@@ -338,3 +341,73 @@ def test_a_position_is_the_text_of_its_bookmarks() -> None:
 def test_a_position_may_be_before_the_first_message() -> None:
     text = '["orders/0x1@0:-1"]'
     assert str(Position.parse(text)) == text
+
+
+START_NS = 1_790_000_000_000_000_000
+
+
+async def send_at(client: Client, monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
+    """Send messages at these times, gathered in as few batches as may be."""
+    times = iter([START_NS + round(each * 1e9) for each in seconds])
+    with monkeypatch.context() as to:
+        seams.SOURCE_TIME_NS.replace(to, lambda: next(times))
+        async with client.source("orders", session_id=1, options=QUICK) as source:
+            for number in range(len(seconds)):
+                await source.send(b"%d" % number)
+            await source.flush()
+
+
+async def test_each_message_of_a_batch_has_its_own_time(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = (0.0, 1.0, 2.5, 2.0, 3.0)
+    await send_at(client, monkeypatch, *seconds)
+    async with client.subscriber("orders") as subscriber:
+        found = await until_completed(subscriber)
+    messages = [each for each in found if isinstance(each, ReplayedMessage)]
+    assert [each.timestamp_ns - START_NS for each in messages] == [
+        round(each * 1e9) for each in seconds
+    ]
+    assert len({id(each.batch) for each in messages}) < len(messages)
+    assert not any(each.deleted or each.expires for each in messages)
+
+
+async def test_it_begins_with_the_first_message_of_a_time_inside_a_batch(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await send_at(client, monkeypatch, 0.0, 1.0, 2.0, 3.0)
+    for seconds, first in ((0, 0), (0.5, 1), (1, 1), (2.5, 3), (3, 3)):
+        begin = Since(START_NS + round(seconds * 1e9))
+        async with client.subscriber("orders", begin=begin) as subscriber:
+            assert await take(subscriber, 4 - first) == sent(1, first, 3)
+
+
+async def test_its_pace_is_that_of_messages_also_inside_a_batch(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await send_at(client, monkeypatch, 0.0, 1.0, 2.0, 3.0)
+    loop = asyncio.get_running_loop()
+    async with client.subscriber("orders", rate="10x") as subscriber:
+        await take(subscriber, 1)
+        begun = loop.time()
+        await take(subscriber, 3)
+        assert loop.time() - begun > 0.25
+
+
+async def test_deletions_and_expiries_are_given_and_filtered(client: Client) -> None:
+    moment = datetime(2026, 1, 31, tzinfo=UTC)
+    async with client.source("orders", session_id=1, options=QUICK) as source:
+        await source.send(b"0", key=b"k", expires=moment)
+        await source.delete(b"k")
+        await source.flush()
+    async with client.subscriber("orders") as subscriber:
+        found = await until_completed(subscriber)
+    facts = [
+        (each.key, each.deleted, each.expires)
+        for each in found
+        if isinstance(each, ReplayedMessage)
+    ]
+    assert facts == [(b"k", False, moment), (b"k", True, None)]
+    async with client.subscriber("orders", where="$deleted") as subscriber:
+        found = await until_completed(subscriber)
+    assert [each.sequence for each in found if isinstance(each, ReplayedMessage)] == [1]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.source.real_stores import RealStores
 
-from quorate.client import Client, connect, connect_blocking
+from quorate.client import Client, Outgoing, connect, connect_blocking
 from quorate.protocol.bookmarks import Bookmark, Place, Position
 from quorate.protocol.errors import (
     Closed,
@@ -100,6 +100,21 @@ async def test_where_order_limit_and_fields(client: Client, source: Source) -> N
     assert [row.key for row in parts[0]][:2] == [b"k19", b"k18"]
 
 
+async def test_a_deletion_and_an_expiry(client: Client, source: Source) -> None:
+    for key in ("a", "b", "c"):
+        await published(source, key, price=1)
+    await source.delete(b"a")
+    await source.send(b"{}", key=b"b", expires=-1.0)
+    await source.send(b"{}", key=b"e", expires=3600.0)
+    last = await published(source, "d", price=1)
+    orders = client.state("orders")
+    assert await orders.get("a", at_least=last) is None
+    assert [row.key for row in await orders.query()] == [b"c", b"d", b"e"]
+    assert await orders.count() == 3
+    again = await published(source, "a", price=2)
+    assert await orders.get("a", at_least=again) is not None
+
+
 async def test_what_one_published_is_read_at_every_store(
     stores: RealStores, source: Source
 ) -> None:
@@ -122,6 +137,12 @@ async def test_fields_of_the_payload_are_the_key(client: Client) -> None:
     assert row is not None
     assert json.loads(row.payload) == {"id": 1, "region": "us"}
     assert await accounts.count() == 2
+    async with client.source("accounts", session_id=2, options=QUICK) as source:
+        await source.send_many([Outgoing(b'{"id": 1, "region": "us"}', deleted=True)])
+        await source.flush()
+        later = Bookmark(source.name, source.epoch, 0)
+    assert await accounts.get((1, "us"), at_least=later) is None
+    assert await accounts.count() == 1
     with pytest.raises(InvalidArgument, match="has 1 values; the rows have 2 as key"):
         await accounts.get(1)
     with pytest.raises(InvalidArgument, match="is bytes"):

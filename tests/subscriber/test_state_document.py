@@ -47,7 +47,7 @@ async def stores(tmp_path: Path) -> AsyncIterator[str]:
         quick = SourceOptions(registration_interval=0.3)
         async with client.source("orders", session_id=1, options=quick) as source:
             for order in ORDERS:
-                await source.send(json.dumps(order).encode(), key=b"%d" % order["id"])
+                await source.send(json.dumps(order).encode(), key=str(order["id"]).encode())
             await source.flush()
     yield named
     await made.stop_all()

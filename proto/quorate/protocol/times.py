@@ -33,7 +33,7 @@ def times_of(each: Sequence[int]) -> Times:
     A clock that was set back makes no time negative, because they count from the least.
     """
     least = each[0]
-    if each.count(least) == len(each):
+    if each[-1] == least and each.count(least) == len(each):
         return Times(least)
     least = min(each)
     return Times(least, [time_ns - least for time_ns in each])

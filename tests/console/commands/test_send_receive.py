@@ -7,7 +7,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -200,6 +200,22 @@ def test_keys_and_properties(environment: dict[str, str]) -> None:
     assert d["payload"] == "d"
     assert not {"key", "key_base64", "properties", "properties_base64"} & d.keys()
     assert quorate(environment, "receive", "keyed", "-n", "4").stdout == b"a\nb\nc\nd\n"
+
+
+def test_an_expiry_is_shown(environment: dict[str, str]) -> None:
+    for options in (["2026-01-31T12:00Z"], ["1h", "--key", "k"]):
+        words = ["send", "expiring", "--session-id", "7", "--expires", *options]
+        sent = quorate(environment, *words, given=b"x\n")
+        assert sent.returncode == 0, sent.stderr
+    lines = quorate(environment, "receive", "expiring", "-n", "2", "-o", "jsonl").stdout
+    first, second = map(json.loads, lines.splitlines())
+    assert first["expires"] == "2026-01-31T12:00:00+00:00"
+    at, expires = (datetime.fromisoformat(second[name]) for name in ("time", "expires"))
+    assert timedelta(minutes=59) < expires - at < timedelta(minutes=61)
+    assert "deleted" not in first
+    sent = quorate(environment, "send", "expiring", "--expires", "soon")
+    assert sent.returncode == 2
+    assert b"--expires: 'soon' is none; give an age such as 15m" in sent.stderr
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
+from quorate.protocol.times import times_of
 from quorate.protocol.wire import membership_to_wire, source_to_wire
 from quorate.v1 import messages_pb2 as v1
 
@@ -45,14 +46,29 @@ def batch(
     salt: str = "",
     marker: bytes = b"",
     attributes: bool = False,
+    passing_ns: int = 0,
 ) -> bytes:
+    """passing_ns: the time that passes between two of its messages."""
     payloads = [f"{salt}message {n}".encode() for n in range(first, last + 1)]
     encoded = [
-        checked_attributes(b"key %d" % n if n % 3 else None, {"b": b"\0", "a": b"%d" % n})
+        checked_attributes(
+            b"key %d" % n if n % 3 else None,
+            {"b": b"\0", "a": b"%d" % n},
+            n % 4 == 1,
+            NOON_NS + n if n % 4 else None,
+        )
         for n in range(first, last + 1)
     ]
+    times = times_of([time_ns + passing_ns * n for n in range(len(payloads))])
     return encode_batch(
-        source, epoch, first, payloads, time_ns, marker, encoded if attributes else ()
+        source,
+        epoch,
+        first,
+        payloads,
+        times.least_ns,
+        marker,
+        encoded if attributes else (),
+        times.later,
     )
 
 

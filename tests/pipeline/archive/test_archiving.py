@@ -124,6 +124,8 @@ def test_rows_have_the_columns_that_spark_reads(path: Path) -> None:
     assert rows[1]["properties"] == [("a", b"1"), ("b", b"\0")]
     assert {row["timestamp"].isoformat() for row in rows} == {"2026-11-21T12:00:00.123456+00:00"}
     assert {row["timestamp_ns"] for row in rows} == {NOON_NS}
+    assert [row["deleted"] for row in rows] == [False, True, False]
+    assert [row["expires_ns"] for row in rows] == [None, NOON_NS + 1, NOON_NS + 2]
 
 
 def test_running_it_again_does_nothing_twice(path: Path) -> None:

@@ -12,19 +12,27 @@ import pyarrow.parquet as pq
 import pytest
 from tests import seams
 from tests.pipeline.archive.support import NOON_NS, ORDERS, TRADES, FakeStores, Stream, batch, here
-from tests.pipeline.archive.test_archiving import run
+from tests.pipeline.archive.test_archiving import newest, run
 
+from quorate.archive.history import History
 from quorate.archive.reading import Archive
 from quorate.pipeline import schema
 from quorate.pipeline.archive.compacting import compact
 from quorate.pipeline.stores.decoding import record_batches
 from quorate.protocol.answers import Piece
 from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable, InvalidArgument
+from quorate.protocol.filters.bounds import bounds_of
 from quorate.protocol.framing import read_header
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
 FRAMES = [
-    batch(first, first + 9, time_ns=NOON_NS + first * 1000, attributes=first == 20)
+    batch(
+        first,
+        first + 9,
+        time_ns=NOON_NS + first * 1000,
+        attributes=first == 20,
+        passing_ns=-7 if first == 50 else 7 * (first > 0),
+    )
     for first in range(0, 60, 10)
 ]
 
@@ -97,9 +105,25 @@ def test_messages_are_found_by_time(path: Path) -> None:
     archive = Archive(str(path))
     assert archive.first_since(ORDERS, 0) == 0
     assert archive.first_since(ORDERS, NOON_NS + 10_000) == 10
-    assert archive.first_since(ORDERS, NOON_NS + 10_001) == 20
-    assert archive.first_since(ORDERS, NOON_NS + 20_001) == 40
+    assert archive.first_since(ORDERS, NOON_NS + 10_001) == 11
+    assert archive.first_since(ORDERS, NOON_NS + 10_063) == 19
+    assert archive.first_since(ORDERS, NOON_NS + 10_064) == 20
+    assert archive.first_since(ORDERS, NOON_NS + 20_064) == 40
+    assert archive.first_since(ORDERS, NOON_NS + 50_000) == 50
     assert archive.first_since(ORDERS, NOON_NS + 50_001) is None
+
+
+def test_bounds_of_a_file_are_those_of_its_messages(path: Path) -> None:
+    """A filter by time leaves out no file in which a message can pass."""
+    manifest = newest(path)
+    last = {file.last: file for file in manifest.files}
+    assert last[19].last_time_ns == NOON_NS + 10_063
+    assert last[59].first_time_ns == NOON_NS + 50_000 - 63
+    assert last[59].last_time_ns == NOON_NS + 50_000
+    bounds = bounds_of(f"$time BETWEEN {(NOON_NS + 10_060) / 1e9} AND {(NOON_NS + 10_070) / 1e9}")
+    parts = History(Archive(str(path)), bounds).parts({ORDERS: Range(0, 29)})
+    numbers = [n for part in parts if isinstance(part, Piece) for n in (part.first, part.last)]
+    assert min(numbers) <= 19 <= max(numbers)
 
 
 def test_a_path_without_an_archive_is_an_error(tmp_path: Path) -> None:

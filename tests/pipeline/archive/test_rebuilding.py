@@ -51,7 +51,15 @@ def path(tmp_path: Path, stream: Stream, stores: FakeStores) -> Path:
     for first in range(0, 40, 10):
         epoch, time_ns = LINEAGE.epoch_at(first), NOON_NS + (DAY_NS if first == 30 else 0)
         stream.frames.append(
-            batch(first, first + 9, epoch, time_ns=time_ns, marker=b"m", attributes=first == 10)
+            batch(
+                first,
+                first + 9,
+                epoch,
+                time_ns=time_ns,
+                marker=b"m",
+                attributes=first == 10,
+                passing_ns=7,
+            )
         )
         stream.stable_upto = first + 9
         run(stores, tmp_path / "archive")

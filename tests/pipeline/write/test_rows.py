@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from quorate.pipeline.write.rows import (
     check_columns,
     rows_by_topic,
 )
-from quorate.protocol.attributes import NO_ATTRIBUTES, checked_attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, checked_attributes
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.limits import MESSAGE_BYTES_USUAL
 
@@ -190,3 +191,28 @@ def test_a_message_that_is_too_large_is_named(over: int) -> None:
             taken(batch, "t")
     else:
         assert len(taken(batch, "t")) == 1
+
+
+def test_deletions_and_expiries() -> None:
+    moment = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    batch = pa.record_batch(
+        {
+            "payload": pa.array([b"", b"x", b"y"]),
+            "key": pa.array([b"k", b"k", None]),
+            "deleted": pa.array([True, False, None]),
+            "expires": pa.array([None, moment, None], pa.timestamp("us", tz="UTC")),
+        }
+    )
+    ((_, rows),) = rows_by_topic(batch, "t")
+    assert rows.attributes == [
+        Attributes(b"k", deleted=True),
+        Attributes(b"k", expires_ns=int(moment.timestamp()) * 10**9),
+        NO_ATTRIBUTES,
+    ]
+
+
+def test_the_columns_of_deletions_and_expiries_are_checked() -> None:
+    columns = [("payload", "binary"), ("deleted", "boolean"), ("expires", "timestamp")]
+    check_columns(columns, "t")
+    with pytest.raises(InvalidArgument, match="expires is bigint; cast it to timestamp"):
+        check_columns([("payload", "binary"), ("expires", "bigint")], "t")

@@ -222,7 +222,8 @@ class Window:
         - time_ns: the time of all of them, in ns since 1970.
         """
         with self.lock:
-            self.times[len(self.payloads) :] = [time_ns] * len(payloads)
+            del self.times[len(self.payloads) :]
+            self.times += [time_ns] * len(payloads)
             if attributes:
                 fill_up(self.attributes, len(self.payloads))
                 self.attributes += attributes
@@ -239,6 +240,7 @@ class Window:
                 fill_up(attributes, len(payloads))
             count = self._batch_end()
             self.times = times[count : len(payloads)]
+            del times[count:]
             self.payloads, self.attributes = payloads[count:], attributes[count:]
             if count == len(payloads):
                 self.packed_bytes = self.sent_bytes
@@ -246,7 +248,7 @@ class Window:
                 del payloads[count:], attributes[count:]
                 self.packed_bytes += sum(map(len, payloads)) + size_of(attributes)
             self.refresh()
-            return Gathered(first, payloads, attributes, times[:count])
+            return Gathered(first, payloads, attributes, times)
 
     def _batch_end(self) -> int:
         """Return how many of the gathered messages become the next batch: mostly all of them."""
