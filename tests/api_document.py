@@ -68,12 +68,14 @@ SECTIONS = (
         "AcknowledgeMode", "ConfirmDelivery", "Message", "DeliveredBatch", "MessageHandle",
         "Start", "StartingPoint", "Behaviour")),
     Section("Subscribers", "quorate.client", ("Subscriber",)),
+    Section("The state of the world", "quorate.client", ("State", "Rows")),
     Section("Replays", "quorate.client.replay"),
     Section("Stores and policies", "quorate.client", ("StoreAddress", "SourceName", "Layout",
         "StoreGroup", "Policy", "Group", "IntragroupRule", "IntergroupRule")),
     Section("Without asyncio", "quorate.client", ("connect_blocking",),
-        "`Client`, `Source`, `Receiver` and `Subscriber` of `quorate.client.blocking` have the "
-        "methods above, without `await`. A source or a receiver is open when the call returns."),
+        "`Client`, `Source`, `Receiver`, `Subscriber` and `State` of `quorate.client.blocking` "
+        "have the methods above, without `await`. A source or a receiver is open when the call "
+        "returns."),
     Section("Events of a source", "quorate.client.source_events"),
     Section("Events of a receiver", "quorate.client.receiver_events"),
     Section("Errors", "quorate.errors", ("QuorateError", "Outcome")),

@@ -29,6 +29,7 @@ RUN_BY = {
     "docs/receiving.md": "tests/receiver/test_receiving_document.py",
     "docs/replay.md": "tests/subscriber/test_replay_document.py",
     "docs/sending.md": "tests/client/test_sending_document.py",
+    "docs/state.md": "tests/subscriber/test_state_document.py",
     "docs/tutorial.md": "tests/console/test_tutorial.py",
 }
 """The test that runs the snippets of each document."""

@@ -20,7 +20,7 @@ from quorate.client import blocking
 from quorate.client.client import Client, connect
 from quorate.receiver import Receiver
 from quorate.source import Source
-from quorate.subscriber import Subscriber
+from quorate.subscriber import State, Subscriber
 
 LIST = Path(__file__).with_name("public_names.txt")
 
@@ -29,9 +29,10 @@ PAIRS = [
     (Source, blocking.Source),
     (Receiver, blocking.Receiver),
     (Subscriber, blocking.Subscriber),
+    (State, blocking.State),
 ]
 
-CLIENT = {"close", "receiver", "source", "subscriber"}
+CLIENT = {"close", "receiver", "source", "state", "subscriber"}
 SOURCE = {
     "close",
     "commit",
@@ -67,6 +68,7 @@ RECEIVER = {
     "sources",
 }
 SUBSCRIBER = {"batches", "close", "consumed_position", "open", "pause", "position", "resume"}
+STATE = {"batches", "count", "get", "query", "topic"}
 WITHOUT_ASYNCIO = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
@@ -117,12 +119,13 @@ def listed() -> list[str]:
     return [
         f"{name}: {' '.join(sorted(public_names(kind)))}".strip()
         for name, kind in classes().items()
-        if kind not in (Client, Source, Receiver, Subscriber)
+        if kind not in (Client, Source, Receiver, Subscriber, State)
     ]
 
 
 @pytest.mark.parametrize(
-    ("pair", "allowed"), list(zip(PAIRS, (CLIENT, SOURCE, RECEIVER, SUBSCRIBER), strict=True))
+    ("pair", "allowed"),
+    list(zip(PAIRS, (CLIENT, SOURCE, RECEIVER, SUBSCRIBER, STATE), strict=True)),
 )
 def test_these_names_are_public(pair: tuple[type, type], allowed: set[str]) -> None:
     for kind in pair:

@@ -74,6 +74,9 @@ class Disk:
     def at_or_before(self, table: Table, key: bytes) -> Row | None:
         return self._now.at_or_before(table, key)
 
+    def frozen(self, table: Table) -> MemoryRows:
+        return self._now.frozen(table)
+
     def write(self, writes: Iterable[Write]) -> None:
         commit = list(writes)
         self._now.write(commit)

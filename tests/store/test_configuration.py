@@ -163,3 +163,52 @@ def test_messages_wait_for_subscribers_only_where_that_is_configured(tmp_path: P
     found = StoreConfiguration(**given, retain_for_subscribers_seconds=600, topic=(topic,))
     assert found.retention_of("orders").subscriber_seconds == 0
     assert found.retention_of("others").subscriber_seconds == 600
+
+
+def test_topics_with_keys(tmp_path: Path) -> None:
+    text = """
+        name = "s1"
+        data_directory = "/data"
+        [[topic]]
+        pattern = "orders"
+        keys = "$key"
+        [[topic]]
+        pattern = "accounts-.*"
+        keys = ["account.id", "$properties.region"]
+        missing = "null"
+        [[topic]]
+        pattern = ".*"
+        durability = "os"
+        """
+    found = load(written(tmp_path, text))
+    orders, accounts = found.keying_of("orders"), found.keying_of("accounts-7")
+    assert orders is not None
+    assert accounts is not None
+    assert orders.text == '["$key", "drop"]'
+    assert accounts.text == '["account.id", "$properties.region", "null"]'
+    assert found.keying_of("trades") is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ('keys = ""', r"topic.0.keys: '' is no field: the end was not expected here"),
+        ("keys = []", "topic.0.keys: names 0 fields, not 1 to 16"),
+        ('keys = ["a", "b +"]', r"topic.0.keys: 'b \+' is no field: .*after 3 characters"),
+        ('keys = "a + 1"', "topic.0.keys: 'a \\+ 1' is no field: it is an expression"),
+        ('keys = "/order/id"', "topic.0.keys: '/order/id' is no field"),
+        ('keys = "$time"', "topic.0.keys: '\\$time' is no key; name fields of the payload"),
+        ("keys = 7", "topic.0.keys: "),
+        ('keys = "$key"\nmissing = "skip"', "topic.0.missing: "),
+        ('missing = "drop"', "topic.0: missing needs keys"),
+    ],
+)
+def test_keys_that_cannot_be(tmp_path: Path, entry: str, problem: str) -> None:
+    head = 'name = "s1"\ndata_directory = "/data"\n[[topic]]\npattern = "a"\n'
+    with pytest.raises(ConfigurationInvalid, match=problem):
+        load(written(tmp_path, head + entry))
+
+
+def test_the_schema_says_what_keys_are() -> None:
+    keys = schema()["$defs"]["TopicConfiguration"]["properties"]["keys"]
+    assert "last stable message of each key" in " ".join(keys["description"].split())

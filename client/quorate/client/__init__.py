@@ -28,6 +28,8 @@ from quorate.source.protocol.unstable import UnstableMessage
 from quorate.source.publish_store import FilePublishStore, MemoryPublishStore, PublishStore
 from quorate.source.receipts import Durability, Receipt
 from quorate.source.source import Source
+from quorate.subscriber.rows import Rows
+from quorate.subscriber.state import State
 from quorate.subscriber.subscriber import Subscriber
 
 __all__ = [
@@ -55,12 +57,14 @@ __all__ = [
     "Receiver",
     "ReceiverOptions",
     "ReceiverPacing",
+    "Rows",
     "Source",
     "SourceName",
     "SourceOptions",
     "StabilityEvents",
     "Start",
     "StartingPoint",
+    "State",
     "StoreAddress",
     "StoreGroup",
     "Subscriber",

@@ -35,16 +35,18 @@ from quorate.source.publish_store import PublishStore
 from quorate.source.source import CLOSE_SECONDS, OPEN_SECONDS
 from quorate.subscriber.begin import EPOCH, GivenBegin, GivenEnd
 from quorate.subscriber.blocking import Subscriber
+from quorate.subscriber.blocking_state import State
 from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import Event as SubscriberEvent
 from quorate.subscriber.options import Delivered, OnUnknownBookmark
 from quorate.subscriber.protocol.topics import GivenTopics
+from quorate.subscriber.state import State as AsyncState
 from quorate.subscriber.subscriber import SAVE_SECONDS
 from quorate.transport import forks
 from quorate.transport.blocking import run_blocking
 from quorate.transport.connections import Connections
 
-__all__ = ["Client", "Receiver", "Source", "Subscriber", "connect_blocking"]
+__all__ = ["Client", "Receiver", "Source", "State", "Subscriber", "connect_blocking"]
 
 T = TypeVar("T", Source, Receiver, Subscriber)
 
@@ -243,6 +245,27 @@ class Client:
 
         return self._kept(opener)
 
+    def state(self, topic: str, *, timeout: float | None = None) -> State:
+        """Return the state of a topic with keys.
+
+        Arguments and errors are those of quorate.client.Client.state.
+        """
+        settings = self._settings
+        return State(
+            AsyncState(
+                topic,
+                settings.layout.stores,
+                self._connections,
+                settings.timeout if timeout is None else timeout,
+                settings.delays or RECONNECT,
+                self._check_open,
+            )
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("The client")
+
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Close every source and receiver that is still open.
 
@@ -266,8 +289,7 @@ class Client:
 
     def _kept(self, opener: Opener[T]) -> T:
         """Open something, and keep it until it is closed."""
-        if self._closed:
-            raise Closed("The client")
+        self._check_open()
         key = object()
         opened = opener(partial(self._open.pop, key, None))
         with self._lock:

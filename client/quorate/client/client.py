@@ -37,6 +37,7 @@ from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import Event as SubscriberEvent
 from quorate.subscriber.options import Delivered, OnUnknownBookmark
 from quorate.subscriber.protocol.topics import GivenTopics
+from quorate.subscriber.state import State
 from quorate.subscriber.subscriber import SAVE_SECONDS, Subscriber
 from quorate.transport import forks
 from quorate.transport.connections import Connections
@@ -330,6 +331,30 @@ class Client:
 
         return Opening(f"subscriber({topic or topic_pattern!r})", lambda: self._opened(opener))
 
+    def state(self, topic: str, *, timeout: float | None = None) -> State:
+        """Return the state of a topic with keys: its last stable message of each key.
+
+        Nothing is called yet: each query is a call of its own, to one store after the other until
+        one answers.
+
+        timeout: seconds for which a query waits for a store that answers; None: that of the client.
+
+        Raises InvalidArgument.
+        """
+        settings = self._settings
+        return State(
+            topic,
+            settings.layout.stores,
+            self._connections,
+            settings.timeout if timeout is None else timeout,
+            settings.delays or RECONNECT,
+            self._check_open,
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("The client")
+
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Close every source, receiver and subscriber that is still open.
 
@@ -354,8 +379,7 @@ class Client:
 
     async def _opened(self, opener: Opener[T]) -> T:
         """Open something, and keep it until it is closed."""
-        if self._closed:
-            raise Closed("The client")
+        self._check_open()
         task = asyncio.create_task(self._kept(opener))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)

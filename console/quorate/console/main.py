@@ -60,6 +60,11 @@ COMMANDS = {
         "Print what the stores recorded, from a point on.",
         GroupedCommand,
     ),
+    "state": Lazy(
+        "quorate.console.commands.state",
+        "state",
+        "Query the last message of each key of a topic.",
+    ),
     "status": Lazy(
         "quorate.console.commands.status",
         "status",

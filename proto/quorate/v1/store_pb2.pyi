@@ -570,7 +570,7 @@ class ScrubStatus(_message.Message):
     def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ..., part: _Optional[float] = ..., passes: _Optional[int] = ..., unreadable: _Optional[int] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
-    __slots__ = ("information", "reg_id", "promised_epoch", "begun_epoch", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "lineage", "limbo", "limbo_reason", "membership", "unreadable", "accepted_losses", "proxy", "clean", "inactive_seconds", "retained_from", "archived_upto", "journal_bytes", "released_bytes", "kept_because", "durability", "ended_receivers", "may_miss_receivers", "conflicts")
+    __slots__ = ("information", "reg_id", "promised_epoch", "begun_epoch", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "lineage", "limbo", "limbo_reason", "membership", "unreadable", "accepted_losses", "proxy", "clean", "inactive_seconds", "retained_from", "archived_upto", "journal_bytes", "released_bytes", "kept_because", "durability", "ended_receivers", "may_miss_receivers", "conflicts", "rows")
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -599,6 +599,7 @@ class SourceStatus(_message.Message):
     ENDED_RECEIVERS_FIELD_NUMBER: _ClassVar[int]
     MAY_MISS_RECEIVERS_FIELD_NUMBER: _ClassVar[int]
     CONFLICTS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
     information: _messages_pb2.SourceInformation
     reg_id: int
     promised_epoch: int
@@ -627,7 +628,8 @@ class SourceStatus(_message.Message):
     ended_receivers: _containers.RepeatedCompositeFieldContainer[EndedReceiver]
     may_miss_receivers: bool
     conflicts: _containers.RepeatedCompositeFieldContainer[Conflict]
-    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun_epoch: _Optional[int] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., unreadable: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., proxy: _Optional[str] = ..., clean: bool = ..., inactive_seconds: _Optional[float] = ..., retained_from: _Optional[int] = ..., archived_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., released_bytes: _Optional[int] = ..., kept_because: _Optional[str] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., conflicts: _Optional[_Iterable[_Union[Conflict, _Mapping]]] = ...) -> None: ...
+    rows: RowsStatus
+    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun_epoch: _Optional[int] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., unreadable: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., proxy: _Optional[str] = ..., clean: bool = ..., inactive_seconds: _Optional[float] = ..., retained_from: _Optional[int] = ..., archived_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., released_bytes: _Optional[int] = ..., kept_because: _Optional[str] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., conflicts: _Optional[_Iterable[_Union[Conflict, _Mapping]]] = ..., rows: _Optional[_Union[RowsStatus, _Mapping]] = ...) -> None: ...
 
 class Conflict(_message.Message):
     __slots__ = ("other", "first", "last")
@@ -1114,3 +1116,81 @@ class SetAside(_message.Message):
     last: int
     epoch: int
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class QueryStateRequest(_message.Message):
+    __slots__ = ("protocol_version", "topic", "keys", "where", "select", "order_by", "limit", "counts_only", "at_least", "wait_seconds")
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    SELECT_FIELD_NUMBER: _ClassVar[int]
+    ORDER_BY_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_ONLY_FIELD_NUMBER: _ClassVar[int]
+    AT_LEAST_FIELD_NUMBER: _ClassVar[int]
+    WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    topic: str
+    keys: _containers.RepeatedCompositeFieldContainer[StateKey]
+    where: str
+    select: str
+    order_by: _containers.RepeatedScalarFieldContainer[str]
+    limit: int
+    counts_only: bool
+    at_least: Position
+    wait_seconds: float
+    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., keys: _Optional[_Iterable[_Union[StateKey, _Mapping]]] = ..., where: _Optional[str] = ..., select: _Optional[str] = ..., order_by: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., counts_only: bool = ..., at_least: _Optional[_Union[Position, _Mapping]] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
+
+class StateKey(_message.Message):
+    __slots__ = ("raw", "values")
+    RAW_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    raw: bytes
+    values: str
+    def __init__(self, raw: _Optional[bytes] = ..., values: _Optional[str] = ...) -> None: ...
+
+class QueryStateResponse(_message.Message):
+    __slots__ = ("position", "rows", "end")
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    position: Position
+    rows: _containers.RepeatedScalarFieldContainer[bytes]
+    end: StateEnd
+    def __init__(self, position: _Optional[_Union[Position, _Mapping]] = ..., rows: _Optional[_Iterable[bytes]] = ..., end: _Optional[_Union[StateEnd, _Mapping]] = ...) -> None: ...
+
+class StateEnd(_message.Message):
+    __slots__ = ("count",)
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    def __init__(self, count: _Optional[int] = ...) -> None: ...
+
+class DigestStateRequest(_message.Message):
+    __slots__ = ("protocol_version", "topic", "at_least", "wait_seconds")
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    AT_LEAST_FIELD_NUMBER: _ClassVar[int]
+    WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    topic: str
+    at_least: Position
+    wait_seconds: float
+    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., at_least: _Optional[_Union[Position, _Mapping]] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
+
+class DigestStateResponse(_message.Message):
+    __slots__ = ("position", "digest", "count")
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    position: Position
+    digest: bytes
+    count: int
+    def __init__(self, position: _Optional[_Union[Position, _Mapping]] = ..., digest: _Optional[bytes] = ..., count: _Optional[int] = ...) -> None: ...
+
+class RowsStatus(_message.Message):
+    __slots__ = ("upto", "left_out")
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    upto: int
+    left_out: int
+    def __init__(self, upto: _Optional[int] = ..., left_out: _Optional[int] = ...) -> None: ...

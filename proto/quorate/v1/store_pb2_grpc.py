@@ -76,6 +76,16 @@ class StoreStub(object):
                 request_serializer=quorate_dot_v1_dot_store__pb2.SubscribeRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_store__pb2.SubscribeResponse.FromString,
                 _registered_method=True)
+        self.QueryState = channel.unary_stream(
+                '/quorate.v1.Store/QueryState',
+                request_serializer=quorate_dot_v1_dot_store__pb2.QueryStateRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.QueryStateResponse.FromString,
+                _registered_method=True)
+        self.DigestState = channel.unary_unary(
+                '/quorate.v1.Store/DigestState',
+                request_serializer=quorate_dot_v1_dot_store__pb2.DigestStateRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.DigestStateResponse.FromString,
+                _registered_method=True)
         self.Watch = channel.unary_stream(
                 '/quorate.v1.Store/Watch',
                 request_serializer=quorate_dot_v1_dot_store__pb2.WatchRequest.SerializeToString,
@@ -188,6 +198,20 @@ class StoreServicer(object):
 
     def Subscribe(self, request, context):
         """Replay the journal in its order, and go on with what comes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def QueryState(self, request, context):
+        """The state of the world: rows of a topic with keys, all at one position.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DigestState(self, request, context):
+        """A digest of the rows of a topic. Stores at one position have the same one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -313,6 +337,16 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.Subscribe,
                     request_deserializer=quorate_dot_v1_dot_store__pb2.SubscribeRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_store__pb2.SubscribeResponse.SerializeToString,
+            ),
+            'QueryState': grpc.unary_stream_rpc_method_handler(
+                    servicer.QueryState,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.QueryStateRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.QueryStateResponse.SerializeToString,
+            ),
+            'DigestState': grpc.unary_unary_rpc_method_handler(
+                    servicer.DigestState,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.DigestStateRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.DigestStateResponse.SerializeToString,
             ),
             'Watch': grpc.unary_stream_rpc_method_handler(
                     servicer.Watch,
@@ -587,6 +621,60 @@ class Store(object):
             '/quorate.v1.Store/Subscribe',
             quorate_dot_v1_dot_store__pb2.SubscribeRequest.SerializeToString,
             quorate_dot_v1_dot_store__pb2.SubscribeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def QueryState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/quorate.v1.Store/QueryState',
+            quorate_dot_v1_dot_store__pb2.QueryStateRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.QueryStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DigestState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.Store/DigestState',
+            quorate_dot_v1_dot_store__pb2.DigestStateRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.DigestStateResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -22,6 +23,7 @@ from pydantic import (
 
 from quorate.protocol.addresses import normal_address
 from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
+from quorate.protocol.keying import Keying, Missing
 from quorate.protocol.limits import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_USUAL
 from quorate.protocol.patterns import topic_pattern
 from quorate.store.rules.lifetimes import Lifetimes
@@ -47,6 +49,19 @@ def _host_and_port(address: str) -> str:
     return normal_address(address)
 
 
+def _keys(given: object) -> object:
+    """Return one name as a list of it."""
+    return (given,) if isinstance(given, str) else given
+
+
+def _named_fields(keys: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        Keying(keys, Missing.DROP)
+    except InvalidArgument as error:
+        raise ValueError(error.detail) from None
+    return keys
+
+
 Pattern = Annotated[str, AfterValidator(_regular_expression)]
 Address = Annotated[str, AfterValidator(_host_and_port)]
 Durability = Literal["fsync", "os", "memory", "state-only"]
@@ -55,6 +70,7 @@ Durability = Literal["fsync", "os", "memory", "state-only"]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 Condition = Literal["acknowledged", "archived"]
+Keys = Annotated[tuple[str, ...], BeforeValidator(_keys), AfterValidator(_named_fields)]
 
 
 class TopicConfiguration(BaseModel):
@@ -84,6 +100,22 @@ class TopicConfiguration(BaseModel):
     """As for the whole store. Not given: the store's setting."""
     retain_for_subscribers_seconds: Seconds | None = None
     """As for the whole store. Not given: the store's setting."""
+    keys: Keys | None = None
+    """Fields that say which thing a message is about, as filters name them. `"$key"` is the
+    message's own key, `["order.id", "account"]` are fields of JSON payloads. The store keeps the
+    last stable message of each key for queries. Not given: the topics have no keys. Give all stores
+    of a group the same keys."""
+    missing: Literal["drop", "null"] | None = None
+    """The fate of a message that lacks one of the keys.
+    `drop`: it makes no row, and the store counts it.
+    `null`: the missing field counts as null, and null is a value like any other.
+    Not given: `drop`."""
+
+    @model_validator(mode="after")
+    def _has_keys(self) -> Self:
+        if self.missing is not None and self.keys is None:
+            raise ValueError("missing needs keys: it says what becomes of messages that lack one")
+        return self
 
 
 class StoreConfiguration(BaseModel):
@@ -226,6 +258,13 @@ class StoreConfiguration(BaseModel):
             value("retain_for_subscribers_seconds"),
         )
 
+    def keying_of(self, topic: str) -> Keying | None:
+        """Return the keys of this topic; None: it has none."""
+        entry = self._entry_of(topic)
+        if entry is None or entry.keys is None:
+            return None
+        return Keying(entry.keys, Missing(entry.missing or "drop"))
+
     def _entry_of(self, topic: str) -> TopicConfiguration | None:
         """Return the first entry that matches a topic; None if none does."""
         matching = (each for each in self.topic if topic_pattern(each.pattern).matches(topic))
@@ -275,7 +314,7 @@ def _text(problem: Any) -> str:
             return "there is no such key; `quorate store schema` lists the keys"
         case "missing":
             return "must be given"
-        case "value_error" if not problem["loc"]:
+        case "value_error" if not problem["loc"] or isinstance(problem["input"], dict):
             return str(problem["ctx"]["error"])
         case _:
             return f"{problem['msg'].removeprefix('Value error, ')} (got {problem['input']!r})"

@@ -31,6 +31,7 @@ from quorate.store.engine import Engine
 from quorate.store.rpc.journal import JournalReports
 from quorate.store.rpc.operator import Upkeep
 from quorate.store.rpc.service import Service
+from quorate.store.rpc.state import StateQueries
 from quorate.store.rpc.status import Reports, StoreFacts
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.acceptor import StoreCore
@@ -59,11 +60,13 @@ from quorate.store.storage.maintenance_records import ScrubRecord
 from quorate.store.storage.records import Malformed, StoreRun
 from quorate.store.storage.rocksdb import RocksStorage
 from quorate.store.tasks.disk_space import DiskSpace
+from quorate.store.tasks.executor import in_threads
 from quorate.store.tasks.lifecycle import Keeper
 from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.proxy import Proxying
 from quorate.store.tasks.readmission import Vouching
 from quorate.store.tasks.retention import Releasing
+from quorate.store.tasks.state import StateMaking
 from quorate.transport.channels import new_server
 from quorate.transport.heartbeat import Listening
 from quorate.v1 import messages_pb2 as v1
@@ -158,6 +161,7 @@ class StoreNode:
             records = await asyncio.to_thread(startup.losses, storage)
             checked = startup.scrub(storage)
             ages = startup.ages(storage)
+            rows_made = await asyncio.to_thread(startup.state_progress, storage)
             await asyncio.to_thread(startup.remove_unfinished, storage)
         except (Malformed, StorageFailed) as error:
             raise DataDirectoryCorrupt(str(directory.path), str(error)) from error
@@ -205,8 +209,11 @@ class StoreNode:
             ages,
             subscriptions,
         )
+        making = StateMaking(
+            self._engine, in_threads(self._executor), configuration.keying_of, rows_made
+        )
         upkeep = await self._serve(
-            self._engine, peers, keeper, losses, checked, releasing, subscriptions
+            self._engine, peers, keeper, losses, checked, releasing, subscriptions, storage, making
         )
         vouching = Vouching(self._engine, peers, upkeep.repair.filler, losses, self.address)
         await vouching.check()
@@ -217,6 +224,7 @@ class StoreNode:
             asyncio.create_task(vouching.run()),
             asyncio.create_task(keeper.run()),
             asyncio.create_task(releasing.run()),
+            asyncio.create_task(making.run()),
             asyncio.create_task(self._disk_space().run()),
             *upkeep.start(),
         ]
@@ -325,6 +333,8 @@ class StoreNode:
         checked: ScrubRecord,
         releasing: Releasing,
         subscriptions: Subscriptions,
+        storage: Storage,
+        making: StateMaking,
     ) -> Upkeep:
         configuration = self._configuration
         host, _, _ = configuration.listen.rpartition(":")
@@ -353,7 +363,7 @@ class StoreNode:
 
         assert self._directory is not None
         listening = Listening()
-        reports = Reports(facts, engine, peers, self._directory, releasing, upkeep)
+        reports = Reports(facts, engine, peers, self._directory, releasing, upkeep, making)
         journal = JournalReports(
             configuration.name,
             self._directory.path,
@@ -375,6 +385,7 @@ class StoreNode:
             listening,
             newcomers,
             subscriptions,
+            StateQueries(engine, storage, making, in_threads(self._executor)),
         )
         add_StoreServicer_to_server(self._service, self._server)
         self._server.add_generic_rpc_handlers((listening.handler(),))

@@ -72,6 +72,12 @@ from quorate.store.storage.records import (
     unpack_registration,
     unpack_store,
 )
+from quorate.store.storage.state_records import (
+    Progress,
+    prefix_of,
+    progress_of_all,
+    unpack_progress,
+)
 from quorate.v1.store_pb2 import Greeting
 
 _ROWS = 1024
@@ -111,6 +117,15 @@ def ages(reads: Reads) -> Ages:
     """Return when the journal reached which position. Raises Malformed."""
     value = reads.get(Table.META, [AGES_KEY])[0]
     return unpack_ages(value) if value is not None else Ages()
+
+
+def state_progress(reads: Reads) -> list[tuple[bytes, Progress]]:
+    """Return how far rows of the state of the world have come, with what their keys begin with.
+
+    Raises Malformed.
+    """
+    rows = _rows(reads, Table.STATE, *progress_of_all())
+    return [(prefix_of(key), unpack_progress(key, value)) for key, value in rows]
 
 
 def remove_unfinished(storage: Storage) -> None:

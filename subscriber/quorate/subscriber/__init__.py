@@ -22,4 +22,6 @@ from quorate.subscriber.items import ReplayedMessage as ReplayedMessage
 from quorate.subscriber.items import Withdrawn as Withdrawn
 from quorate.subscriber.options import Delivered as Delivered
 from quorate.subscriber.options import OnUnknownBookmark as OnUnknownBookmark
+from quorate.subscriber.rows import Rows as Rows
+from quorate.subscriber.state import State as State
 from quorate.subscriber.subscriber import Subscriber as Subscriber

@@ -21,6 +21,7 @@ UNARY = {
     "Acknowledge": store_v1.AcknowledgeRequest(),
     "Locate": store_v1.LocateRequest(),
     "Digest": store_v1.DigestRequest(),
+    "DigestState": store_v1.DigestStateRequest(),
     "Archived": store_v1.ArchivedRequest(),
     "AcceptLoss": store_v1.AcceptLossRequest(),
     "SettleConflict": store_v1.SettleConflictRequest(),
@@ -31,6 +32,7 @@ STREAMS = {
     "Journal": store_v1.JournalRequest(),
     "Fetch": v1.FetchRequest(),
     "Subscribe": store_v1.SubscribeRequest(),
+    "QueryState": store_v1.QueryStateRequest(),
     "Watch": store_v1.WatchRequest(),
     "Repair": store_v1.RepairRequest(),
     "Restore": None,
@@ -76,7 +78,18 @@ def service() -> Service:
     executor: Any = Mock()
     status: Any = Mock()
     return Service(
-        engine, keeper, executor, Mock(), "s1:1", status, Mock(), upkeep, Mock(), Mock(), Mock()
+        engine,
+        keeper,
+        executor,
+        Mock(),
+        "s1:1",
+        status,
+        Mock(),
+        upkeep,
+        Mock(),
+        Mock(),
+        Mock(),
+        Mock(),
     )
 
 

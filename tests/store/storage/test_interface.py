@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,26 @@ def test_at_or_before(storage: Storage) -> None:
     assert storage.at_or_before(Table.INDEX, b"b") == (b"b", b"value of b")
     assert storage.at_or_before(Table.INDEX, b"c") == (b"b", b"value of b")
     assert storage.at_or_before(Table.INDEX, b"z") == (b"d", b"value of d")
+
+
+def test_a_frozen_table_stays_as_it_is(storage: Storage) -> None:
+    storage.write(rows(b"b", b"d"))
+    frozen = storage.frozen(Table.INDEX)
+    storage.write([*rows(b"a", b"c"), Write(Table.INDEX, b"b", None)])
+    storage.sync()
+    storage.compact(Table.INDEX, b"a", b"z")
+    assert [key for key, _ in frozen.scan(Table.INDEX, b"a", b"z", 10)] == [b"b", b"d"]
+    assert frozen.get(Table.INDEX, [b"b", b"c"]) == [b"value of b", None]
+    assert frozen.at_or_before(Table.INDEX, b"c") == (b"b", b"value of b")
+    assert frozen.at_or_before(Table.INDEX, b"a") is None
+
+
+def test_a_frozen_table_is_read_in_other_threads(storage: Storage) -> None:
+    storage.write(rows(b"a"))
+    frozen = storage.frozen(Table.INDEX)
+    with ThreadPoolExecutor(2) as executor:
+        found = list(executor.map(lambda key: frozen.get(Table.INDEX, [key]), [b"a"] * 8))
+    assert found == [[b"value of a"]] * 8
 
 
 def test_the_last_write_of_a_key_counts(storage: Storage) -> None:

@@ -169,6 +169,11 @@ class SourceView:
             "kept_because": {
                 store: source.kept_because for store, source in at.items() if source.kept_because
             },
+            "rows": {
+                store: {"upto": source.rows.upto, "left_out": source.rows.left_out}
+                for store, source in at.items()
+                if source.HasField("rows")
+            },
             "set_aside": {store: source.set_aside for store, source in at.items()},
         }
 

@@ -12,6 +12,7 @@
     │                  OtherLineage, NotLost
     ├── replay         UnknownBookmark, BookmarkStoreFailed, BookmarksTakenOver,
     │                  TooManySubscriptions
+    ├── state          TopicHasNoKeys, StateUnavailable
     ├── storage        StorageFailed, StorageUnreadable, DataDirectoryInUse,
     │                  DataDirectoryOfAnother, DataDirectoryUsed, DataDirectoryNewer,
     │                  DataDirectoryOlder, DataDirectoryCorrupt
@@ -87,6 +88,8 @@ from quorate.protocol.errors.sending import NotYetStable as NotYetStable
 from quorate.protocol.errors.sending import PublishStoreDamaged as PublishStoreDamaged
 from quorate.protocol.errors.sending import PublishStoreInUse as PublishStoreInUse
 from quorate.protocol.errors.sending import SendTimedOut as SendTimedOut
+from quorate.protocol.errors.state import StateUnavailable as StateUnavailable
+from quorate.protocol.errors.state import TopicHasNoKeys as TopicHasNoKeys
 from quorate.protocol.errors.storage import DataDirectoryCorrupt as DataDirectoryCorrupt
 from quorate.protocol.errors.storage import DataDirectoryInUse as DataDirectoryInUse
 from quorate.protocol.errors.storage import DataDirectoryNewer as DataDirectoryNewer

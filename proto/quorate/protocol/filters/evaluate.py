@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from quorate.protocol.errors import InvalidFilter
 from quorate.protocol.filters import syntax
 from quorate.protocol.filters.functions import FUNCTIONS
 from quorate.protocol.filters.parse import parse
@@ -89,6 +90,14 @@ class Filter:
         """Return whether it is true, false or NULL of a message."""
         value = self._evaluate(message)
         return value if value is True or value is False else None
+
+
+def field_of(text: str) -> tuple[syntax.Field | syntax.MessageField | syntax.Property, Evaluate]:
+    """Return the field that a text names, and the function that reads it. Raises InvalidFilter."""
+    tree = parse(text)
+    if not isinstance(tree, syntax.Field | syntax.MessageField | syntax.Property):
+        raise InvalidFilter(0, "it is an expression, not the name of a field")
+    return tree, _function(tree)
 
 
 def _needs_document(node: Node) -> bool:

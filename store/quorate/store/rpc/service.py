@@ -60,6 +60,7 @@ from quorate.store.rpc.requests import (
     Requests,
 )
 from quorate.store.rpc.restore import Restoring
+from quorate.store.rpc.state import StateQueries
 from quorate.store.rpc.status import Reports
 from quorate.store.rpc.subscribing import Subscribing
 from quorate.store.rules.floods import Newcomers
@@ -124,13 +125,16 @@ class Service(StoreServicer):  # type: ignore[misc]
         listening: Listening,
         newcomers: Newcomers,
         subscriptions: Subscriptions,
+        state: StateQueries,
     ) -> None:
         """Make the service of a store.
 
         - listening: to the clients, by their heartbeats.
         - newcomers: the bound on floods.
         - subscriptions: those that run at the store.
+        - state: the queries of the state of the world.
         """
+        self._state = state
         self._newcomers = newcomers
         self._subscriptions = subscriptions
         self._refusals = Refusals()
@@ -387,6 +391,25 @@ class Service(StoreServicer):  # type: ignore[misc]
                     yield response
         except QuorateError as error:
             await self.refuse(context, error)
+
+    async def QueryState(
+        self, request: store_v1.QueryStateRequest, context: Context
+    ) -> AsyncIterator[store_v1.QueryStateResponse]:
+        try:
+            await self.serving()
+            check_version(self._address, request.protocol_version)
+            async with aclosing(self._state.query(request, self.check_running)) as responses:
+                async for response in responses:
+                    yield response
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    @_answering
+    async def DigestState(
+        self, request: store_v1.DigestStateRequest
+    ) -> store_v1.DigestStateResponse:
+        check_version(self._address, request.protocol_version)
+        return await self._state.digest(request, self.check_running)
 
     async def Watch(
         self, request: store_v1.WatchRequest, context: Context

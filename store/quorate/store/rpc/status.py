@@ -27,6 +27,7 @@ from quorate.store.rules.source_state import SourceState
 from quorate.store.storage.data_directory import DataDirectory
 from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.retention import Releasing
+from quorate.store.tasks.state import StateMaking
 from quorate.store.turns import Turn
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -58,7 +59,9 @@ class Reports:
         directory: DataDirectory,
         releasing: Releasing,
         upkeep: Upkeep,
+        making: StateMaking,
     ) -> None:
+        self._making = making
         self._facts = facts
         self._engine = engine
         self._peers = peers
@@ -120,7 +123,11 @@ class Reports:
         engine = self._engine
         limbo, record, held = engine.limbo_reason(state), state.registration, state.held
         information = record.information or v1.SourceInformation(source=source_to_wire(state.name))
+        rows = self._making.progress_of(state.name)
         return store_v1.SourceStatus(
+            rows=None
+            if rows is None
+            else store_v1.RowsStatus(upto=rows.place.sequence, left_out=rows.left_out),
             information=information,
             reg_id=state.reg_id,
             promised_epoch=record.promised_epoch,

@@ -29,11 +29,9 @@ from quorate.store.rpc.begins import Begins
 from quorate.store.rpc.selecting import Piece, Wanted, large_left, moved_behind
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.walk import Stream, Walk
-from quorate.store.storage.index import entries
-from quorate.store.storage.interface import Reads
 from quorate.store.storage.journal import rows_from
 from quorate.store.storage.large_batches import LargeRow, read_fragment
-from quorate.store.storage.reader import read_rows
+from quorate.store.storage.reader import passed_upto, read_rows
 from quorate.store.turns import Turn
 from quorate.store.watchers import Selection, Watcher
 from quorate.v1 import messages_pb2 as v1
@@ -199,7 +197,7 @@ class Subscription:
         if wanted is None:
             return found
         reads, reg_id = engine.reads, state.reg_id
-        upto = await self._run(_passed_upto, reads, reg_id, wanted, walk.journal_at)
+        upto = await self._run(passed_upto, reads, reg_id, wanted, walk.journal_at, _CHUNK_ROWS_MAX)
         if upto < wanted.first:
             return found
         stored = await self._run(
@@ -336,13 +334,3 @@ def given_upto(state: SourceState, delivered: store_v1.Delivered) -> int:
     if delivered == store_v1.DELIVERED_STABLE:
         return min(high, state.held.stable_upto)
     return high
-
-
-def _passed_upto(reads: Reads, reg_id: int, wanted: Range, journal_at: int) -> int:
-    """Return the last number of the range up to which all batches are before that place."""
-    upto = wanted.first - 1
-    for number, entry in enumerate(entries(reads, reg_id, wanted.first, wanted.last, 64)):
-        if entry.first > upto + 1 or entry.position >= journal_at or number >= _CHUNK_ROWS_MAX:
-            break
-        upto = min(entry.last, wanted.last)
-    return upto

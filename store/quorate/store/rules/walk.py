@@ -78,6 +78,16 @@ class Walk:
         """The position behind everything that was given."""
         return Position(self._places)
 
+    def place(self, source: SourceName) -> Place | None:
+        """Return the place in a source's stream; None: the walk has not met the source."""
+        return self._places.get(source)
+
+    def forget(self, source: SourceName) -> None:
+        """Forget a source that has ended."""
+        for each in (self._places, self._passed_upto, self.reading):
+            each.pop(source, None)
+        self.owed.discard(source)
+
     def wants(self, source: SourceName) -> bool:
         """Return whether the subscription wants this source."""
         return self._selects(source.topic)

@@ -34,7 +34,7 @@ from quorate.protocol.errors import (
     StorageFailed,
 )
 
-FORMAT = 12
+FORMAT = 13
 """The number of the format. Raise it whenever an older version could not read the new format."""
 
 _MARK = struct.Struct("<Q")

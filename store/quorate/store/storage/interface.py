@@ -32,6 +32,8 @@ class Table(enum.Enum):
     """(RegID, sequence number) -> the marker that the application committed with that message"""
     RECEIVERS = "receivers"
     """(RegID of the source, session ID) -> a receiver's registration and position"""
+    STATE = "state"
+    """(kind, topic and keys, …) -> a row of the state of the world, or how far rows have come"""
     META = "meta"
     """name -> a record of the whole store; (prefix, number) -> a small record of another kind"""
 
@@ -77,6 +79,13 @@ class Storage(Reads, Protocol):
 
     def sync(self) -> None:
         """Return once every write is on the disk. Raises StorageFailed, and is never repeated."""
+
+    def frozen(self, table: Table) -> Reads:
+        """Return one table as it is now. Later writes are not seen there.
+
+        The view holds up the removal of what it sees for as long as anyone refers to it. Raises
+        StorageUnreadable.
+        """
 
     def compact(self, table: Table, first: bytes, last: bytes) -> None:
         """Give back the disk space of deleted rows with first <= key <= last.

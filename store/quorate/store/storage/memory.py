@@ -31,6 +31,12 @@ class MemoryRows:
         at = bisect_right(keys, key)
         return (keys[at - 1], self._rows[table][keys[at - 1]]) if at else None
 
+    def frozen(self, table: Table) -> MemoryRows:
+        view = MemoryRows()
+        view._rows[table] = self._rows[table].copy()
+        view._keys[table] = self._keys[table].copy()
+        return view
+
     def write(self, writes: Iterable[Write]) -> None:
         for table, key, value in writes:
             rows = self._rows[table]

@@ -135,6 +135,19 @@ def read_rows(
     return stored
 
 
+def passed_upto(reads: Reads, reg_id: int, wanted: Range, journal_at: int, batches_max: int) -> int:
+    """Return the last number of a range up to which all batches are before a place in the journal.
+
+    No more than so many batches are looked at. Raises StorageFailed, CorruptBatch.
+    """
+    upto = wanted.first - 1
+    for number, entry in enumerate(entries(reads, reg_id, wanted.first, wanted.last, 64)):
+        if entry.first > upto + 1 or entry.position >= journal_at or number >= batches_max:
+            break
+        upto = min(entry.last, wanted.last)
+    return upto
+
+
 @dataclass(frozen=True, slots=True)
 class SetAside:
     """A batch, or a part of one, that a later epoch did not keep."""

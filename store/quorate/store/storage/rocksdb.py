@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import cast
 
 from rocksdict import (
@@ -20,6 +21,7 @@ from rocksdict import (
     DBCompressionType,
     Options,
     Rdict,
+    RdictIter,
     WriteBatch,
 )
 
@@ -70,26 +72,15 @@ class RocksStorage:
 
     def scan(self, table: Table, first: bytes, last: bytes, limit: int) -> list[Row]:
         with self._failing(StorageUnreadable):
-            rows: list[Row] = []
-            iterator = self._tables[table].iter()
-            iterator.seek(first)
-            while iterator.valid() and len(rows) < limit:
-                key = iterator.key()
-                if key > last:
-                    break
-                rows.append((key, iterator.value()))
-                iterator.next()
-            iterator.status()
-            return rows
+            return _scanned(self._tables[table].iter(), first, last, limit)
 
     def at_or_before(self, table: Table, key: bytes) -> Row | None:
         with self._failing(StorageUnreadable):
-            iterator = self._tables[table].iter()
-            iterator.seek_for_prev(key)
-            if not iterator.valid():
-                iterator.status()
-                return None
-            return iterator.key(), iterator.value()
+            return _at_or_before(self._tables[table].iter(), key)
+
+    def frozen(self, table: Table) -> _Frozen:
+        with self._failing(StorageUnreadable):
+            return _Frozen(table, self._tables[table].iter(), self._failing)
 
     def write(self, writes: Iterable[Write]) -> None:
         with self._failing():
@@ -127,6 +118,62 @@ class RocksStorage:
             yield
         except Exception as error:  # rocksdict raises nothing more specific
             raise kind(self._path, str(error)) from error
+
+
+class _Frozen:
+    """One table as it was at a moment: an iterator of RocksDB sees no later write.
+
+    Iterators of rocksdict's snapshots do see them, in version 0.3.29, so none is used.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        iterator: RdictIter,
+        failing: Callable[[type[StorageFailed]], AbstractContextManager[None]],
+    ) -> None:
+        self._table = table
+        self._iterator = iterator
+        self._failing = failing
+        self._lock = Lock()
+
+    def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self._value(table, key) for key in keys]
+
+    def _value(self, table: Table, key: bytes) -> bytes | None:
+        rows = self.scan(table, key, key, 1)
+        return rows[0][1] if rows else None
+
+    def scan(self, table: Table, first: bytes, last: bytes, limit: int) -> list[Row]:
+        assert table is self._table
+        with self._lock, self._failing(StorageUnreadable):
+            return _scanned(self._iterator, first, last, limit)
+
+    def at_or_before(self, table: Table, key: bytes) -> Row | None:
+        assert table is self._table
+        with self._lock, self._failing(StorageUnreadable):
+            return _at_or_before(self._iterator, key)
+
+
+def _scanned(iterator: RdictIter, first: bytes, last: bytes, limit: int) -> list[Row]:
+    rows: list[Row] = []
+    iterator.seek(first)
+    while iterator.valid() and len(rows) < limit:
+        key = cast("bytes", iterator.key())
+        if key > last:
+            break
+        rows.append((key, cast("bytes", iterator.value())))
+        iterator.next()
+    iterator.status()
+    return rows
+
+
+def _at_or_before(iterator: RdictIter, key: bytes) -> Row | None:
+    iterator.seek_for_prev(key)
+    if not iterator.valid():
+        iterator.status()
+        return None
+    return cast("bytes", iterator.key()), cast("bytes", iterator.value())
 
 
 def _options(direct_io: bool, buffer_bytes: int) -> Options:

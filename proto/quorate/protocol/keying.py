@@ -1,0 +1,140 @@
+"""The keys of a topic: the fields that say which thing a message is about. Pure.
+
+A key becomes bytes, and equal keys are equal bytes on every store. The last message of each key is
+found elsewhere (quorate.store.rules.state_rows).
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+from collections.abc import Sequence
+
+from quorate.protocol.columns import Body
+from quorate.protocol.errors import InvalidArgument, InvalidFilter
+from quorate.protocol.filters.evaluate import Evaluate, field_of
+from quorate.protocol.filters.messages import Shown
+from quorate.protocol.filters.syntax import About, MessageField
+from quorate.protocol.framing import BatchHeader
+
+KEY_BYTES_MAX = 64 * 1024
+"""Bytes of the longest key of a row. A message with a longer one makes no row."""
+KEYS_MAX = 16
+"""The most fields of a key."""
+KEY = "$key"
+"""The name of the field that has the message's own key."""
+
+KeyValue = str | int | float | bool | None
+"""The value of one field of a key. None stands for a field that is missing."""
+
+_RAW, _VALUES = b"k", b"j"
+_INTEGERS_UPTO = 2**53
+
+
+class Missing(enum.Enum):
+    """The fate of a message that lacks a field of the key."""
+
+    DROP = "drop"
+    """It makes no row. The store counts it."""
+    NULL = "null"
+    """The field counts as null, and null is a value like any other."""
+
+
+class Keying:
+    """The fields of a topic's keys."""
+
+    __slots__ = ("_fields", "_is_raw", "_missing", "text")
+
+    def __init__(self, keys: Sequence[str], missing: Missing) -> None:
+        """Take the names of the fields, as filters have them. Raises InvalidArgument."""
+        if not 0 < len(keys) <= KEYS_MAX:
+            raise InvalidArgument("keys", f"names {len(keys)} fields, not 1 to {KEYS_MAX}")
+        self._fields = [_field(text) for text in keys]
+        self._missing = missing
+        self._is_raw = [text.strip().lower() for text in keys] == [KEY]
+        self.text = json.dumps([*(text.strip() for text in keys), missing.value])
+        """The fields as one text: another text means other rows."""
+
+    def keys_of(
+        self, header: BatchHeader, payloads: Sequence[bytes], body: Body, first: int, last: int
+    ) -> list[bytes | None]:
+        """Return the key of each message of [first, last] of a batch; None: it makes no row.
+
+        payloads: those of the whole batch. Raises CorruptBatch.
+        """
+        rows = range(first - header.first, last - header.first + 1)
+        if self._is_raw:
+            raw = body.read_keys()
+            return [self._of_raw(raw[row]) for row in rows]
+        shown = Shown(header, payloads, body)
+        keys: list[bytes | None] = []
+        for row in rows:
+            shown.at(header, row)
+            keys.append(self._of_values([_part(read(shown)) for read in self._fields]))
+        return keys
+
+    def of(self, asked: bytes | Sequence[KeyValue]) -> bytes:
+        """Return the key that an application asks for: bytes, or the value of each field.
+
+        Raises InvalidArgument.
+        """
+        if isinstance(asked, bytes):
+            if not self._is_raw:
+                raise InvalidArgument(
+                    "key", "is bytes, but the rows have fields of payloads as keys; give values"
+                )
+            key = self._of_raw(asked)
+        elif self._is_raw and len(asked) == 1 and isinstance(asked[0], str):
+            key = self._of_raw(asked[0].encode(errors="surrogatepass"))
+        else:
+            if len(asked) != len(self._fields):
+                raise InvalidArgument(
+                    "key", f"has {len(asked)} values; the rows have {len(self._fields)} as key"
+                )
+            key = _packed([_part(value) for value in asked])
+        if key is None:
+            raise InvalidArgument("key", f"has more than {KEY_BYTES_MAX:,} bytes")
+        return key
+
+    def _of_raw(self, key: bytes | None) -> bytes | None:
+        if key is None:
+            return self._of_values([None])
+        return _RAW + key if len(key) <= KEY_BYTES_MAX else None
+
+    def _of_values(self, values: list[KeyValue]) -> bytes | None:
+        if self._missing is Missing.DROP and None in values:
+            return None
+        return _packed(values)
+
+
+def _field(text: str) -> Evaluate:
+    try:
+        named, read = field_of(text)
+    except InvalidFilter as error:
+        raise InvalidArgument(
+            "keys", f"{text[:80]!r} is no field: {error.detail} (after {error.position} characters)"
+        ) from None
+    if isinstance(named, MessageField) and named.about is not About.KEY:
+        raise InvalidArgument(
+            "keys",
+            f"{text!r} is no key; name fields of the payload such as order.id, {KEY} for the "
+            "message's own key, or $properties.NAME",
+        )
+    return read
+
+
+def _part(value: object) -> KeyValue:
+    """Return a value as part of a key. A value counts as missing unless it is a text, a number or a
+    truth."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        # Filters take 1 and 1.0 for equal, and so do keys.
+        return int(value) if value.is_integer() and abs(value) < _INTEGERS_UPTO else value
+    return value if isinstance(value, str | int) else None
+
+
+def _packed(values: list[KeyValue]) -> bytes | None:
+    packed = json.dumps(values, separators=(",", ":")).encode()
+    return _VALUES + packed if len(packed) <= KEY_BYTES_MAX else None

@@ -1,0 +1,164 @@
+"""The rows of the state of the world: which message is the row of a key. Pure.
+
+The rule: of each source in force, the last stable message of the key is its candidate. The newest
+candidate decides: that of the newest time, then of the highest session ID. If it is a deletion, or
+has expired, the key has no row. Otherwise it is the row. A message that is stable is never
+withdrawn. So only the end of a source's generation takes candidates away, and the best of the
+others decides. Candidates depend on the set of stable messages alone. So all stores have the same
+rows, in whichever order messages and ends came to them.
+
+A candidate that leaves its key without a row hides older ones. Once its message has left the
+journal, it goes together with those that it hides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+
+from quorate.protocol.attributes import NO_ATTRIBUTES
+from quorate.protocol.framing import BatchHeader, body_of, encode_batch
+from quorate.protocol.keying import Keying
+from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import Range
+from quorate.store.storage.interface import Row
+from quorate.store.storage.state_records import (
+    NEVER,
+    Candidate,
+    key_of,
+    same_key,
+    unpack_candidate,
+)
+
+Generations = Mapping[int, int]
+"""The first epoch of the generation that each source of a topic is in, by session ID."""
+
+_DIGESTED = struct.Struct(">IQI")
+
+
+def candidates_of(
+    keying: Keying, frame: bytes, header: BatchHeader, part: Range
+) -> tuple[dict[bytes, Candidate], int]:
+    """Return the candidates that a part of a batch makes, by key, and how many have no key.
+
+    A message that is too large for a row of its own makes one without a message. An earlier
+    message of its key is not the last one any more. Raises CorruptBatch.
+    """
+    body = body_of(frame, header)
+    payloads = body.read_payloads()
+    keys = keying.keys_of(header, payloads, body, part.first, part.last)
+    # The last message of each key is left.
+    last_of = dict(zip(keys, range(part.first, part.last + 1), strict=True))
+    last_of.pop(None, None)
+    attributes, times = body.read_attributes(), body.read_times(header.timestamp_ns)
+    found: dict[bytes, Candidate] = {}
+    for key, number in last_of.items():
+        assert key is not None
+        row = number - header.first
+        own = attributes[row] if attributes else NO_ATTRIBUTES
+        alone = b""
+        if not own.deleted:
+            alone = encode_batch(
+                header.source, header.epoch, number, [payloads[row]], times[row], attributes=[own]
+            )
+        found[key] = Candidate(
+            header.source.session_id,
+            header.epoch,
+            number,
+            times[row],
+            NEVER if own.expires_ns is None else own.expires_ns,
+            alone if len(alone) <= WHOLE_BATCH_BYTES_MAX else b"",
+        )
+    return found, keys.count(None)
+
+
+def generation_of(lineage: Lineage) -> int:
+    """Return the first epoch of the generation that a source with this lineage is in."""
+    return lineage.terms[0].epoch if lineage.terms else lineage.epoch
+
+
+def is_in_force(candidate: Candidate, generations: Generations) -> bool:
+    """Return whether the source of a candidate is still in the same generation."""
+    first_epoch = generations.get(candidate.session_id)
+    return first_epoch is not None and first_epoch <= candidate.epoch
+
+
+def newest_of(candidates: Iterable[Candidate], generations: Generations) -> Candidate | None:
+    """Return the candidate that decides about a key; None: there is none."""
+    in_force = (each for each in candidates if is_in_force(each, generations))
+    return max(in_force, key=_age, default=None)
+
+
+def _age(candidate: Candidate) -> tuple[int, int]:
+    return candidate.time_ns, candidate.session_id
+
+
+def is_row(newest: Candidate, now_ns: int) -> bool:
+    """Return whether the newest candidate of a key is its row. Otherwise the key has none."""
+    return bool(newest.frame) and now_ns < newest.expires_ns
+
+
+def rows_among(
+    stored: Iterable[Row], generations: Generations, now_ns: int
+) -> Iterator[tuple[bytes, Candidate]]:
+    """Yield the rows of keys, each with the key, from all that is stored of these keys, in order.
+
+    Raises Malformed.
+    """
+    for _, group in groupby(stored, key=lambda row: same_key(row[0])):
+        of_key = list(group)
+        newest = newest_of((unpack_candidate(*each) for each in of_key), generations)
+        if newest is not None and is_row(newest, now_ns):
+            yield key_of(of_key[0][0]), newest
+
+
+def to_remove(
+    stored: Iterable[Row],
+    generations: Generations,
+    retained_from: Mapping[int, int],
+    now_ns: int,
+) -> Iterator[bytes]:
+    """Yield the keys of stored candidates that are of no more use, from all of some keys, in order.
+
+    retained_from: the first number that retention keeps of each source, by session ID. Raises
+    Malformed.
+    """
+    for _, group in groupby(stored, key=lambda row: same_key(row[0])):
+        of_key = [(key, unpack_candidate(key, value)) for key, value in group]
+        newest = newest_of((each for _, each in of_key), generations)
+        gone = newest is None or (
+            not is_row(newest, now_ns) and newest.sequence < retained_from[newest.session_id]
+        )
+        yield from (key for key, each in of_key if gone or not is_in_force(each, generations))
+
+
+class StateDigest:
+    """A digest of candidates in the order of their keys: equal digests mean equal rows.
+
+    It covers what is deleted or has expired, too, so no clock decides about it.
+    """
+
+    def __init__(self, generations: Generations) -> None:
+        """generations: those of the topic's sources."""
+        self._generations = generations
+        self._hash = hashlib.blake2b(digest_size=16)
+        self.count = 0
+        """The candidates so far."""
+
+    def add(self, stored: Iterable[Row]) -> None:
+        """Add what is stored next. Raises Malformed."""
+        for row_key, value in stored:
+            candidate = unpack_candidate(row_key, value)
+            if is_in_force(candidate, self._generations):
+                key = key_of(row_key)
+                self.count += 1
+                self._hash.update(_DIGESTED.pack(len(key), candidate.session_id, len(value)))
+                self._hash.update(key)
+                self._hash.update(value)
+
+    def value(self) -> bytes:
+        """Return the digest."""
+        return self._hash.digest()

@@ -1,0 +1,119 @@
+"""The rows of the state of the world as an application gets them, and what it asks for. No I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import overload
+
+from quorate.protocol.bookmarks import Bookmark, Position
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.filters.evaluate import Filter
+from quorate.protocol.filters.projection import Projection
+from quorate.protocol.framing import body_of, check_batch
+from quorate.protocol.keying import KeyValue
+from quorate.subscriber.items import ReplayedBatch, ReplayedMessage
+from quorate.v1 import store_pb2 as store_v1
+
+Key = bytes | KeyValue | Sequence[KeyValue]
+"""A key to ask for: of the message, or the value of each field that makes the key."""
+AtLeast = Position | Bookmark | Sequence[Bookmark] | str | None
+"""A position, or bookmarks, that rows must have come to."""
+
+
+class Rows(Sequence[ReplayedMessage]):
+    """Rows of the state of the world: the last stable message of each key."""
+
+    __slots__ = ("_messages", "position")
+
+    position: Position
+    """The position at which the rows hold: everything before it counts, and nothing else."""
+
+    def __init__(self, messages: Sequence[ReplayedMessage], position: Position) -> None:
+        """Hold these rows. Applications get them from `State`."""
+        self._messages = messages
+        self.position = position
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[ReplayedMessage]:
+        return iter(self._messages)
+
+    @overload
+    def __getitem__(self, at: int) -> ReplayedMessage: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[ReplayedMessage]: ...
+
+    def __getitem__(self, at: int | slice) -> ReplayedMessage | Sequence[ReplayedMessage]:
+        return self._messages[at]
+
+    def __repr__(self) -> str:
+        return f"<Rows {len(self)} at {self.position}>"
+
+
+def message_of(frame: bytes, store: str) -> ReplayedMessage:
+    """Return the message of a row that a store gave. Raises CorruptBatch."""
+    header = check_batch(frame, store)
+    batch = ReplayedBatch(header, body_of(frame, header), slice(0, 1), [header.first])
+    return next(batch.messages())
+
+
+def key_to_wire(key: Key) -> store_v1.StateKey:
+    """Return the message of a key. Raises InvalidArgument."""
+    if isinstance(key, bytes | bytearray | memoryview):
+        return store_v1.StateKey(raw=bytes(key))
+    values = list(key) if isinstance(key, Sequence) and not isinstance(key, str) else [key]
+    if not all(value is None or isinstance(value, str | int | float) for value in values):
+        raise InvalidArgument("key", f"{key!r} is neither bytes nor values of fields")
+    return store_v1.StateKey(values=json.dumps(values))
+
+
+def request_of(
+    topic: str,
+    where: str | None = None,
+    order_by: str | Sequence[str] | None = None,
+    limit: int | None = None,
+    select: str | Sequence[str] | None = None,
+    at_least: AtLeast = None,
+) -> store_v1.QueryStateRequest:
+    """Return the message of a query. Raises InvalidArgument, InvalidFilter."""
+    if limit is not None and limit < 1:
+        raise InvalidArgument("limit", f"{limit} rows are none; give 1 or more, or no limit")
+    fields = [order_by] if isinstance(order_by, str) else list(order_by or ())
+    request = store_v1.QueryStateRequest(topic=topic, order_by=fields, limit=limit or 0)
+    if where is not None:
+        request.where = Filter(where).text
+    if select is not None:
+        request.select = Projection(select).text
+    _ask_for(request, at_least)
+    return request
+
+
+def _ask_for(request: store_v1.QueryStateRequest, at_least: AtLeast) -> None:
+    for each in _position(at_least).bookmarks():
+        place = request.at_least.places.add(epoch=each.epoch, sequence=each.sequence)
+        place.source.topic, place.source.session_id = each.source.topic, each.source.session_id
+
+
+def _position(at_least: AtLeast) -> Position:
+    match at_least:
+        case None:
+            return Position()
+        case Position():
+            return at_least
+        case Bookmark():
+            return Position.of([at_least])
+        case str():
+            is_list = at_least.lstrip().startswith("[")
+            return Position.parse(at_least) if is_list else Position.of([Bookmark.parse(at_least)])
+        case _:
+            return Position.of(_checked(at_least))
+
+
+def _checked(bookmarks: Iterable[object]) -> Iterator[Bookmark]:
+    for each in bookmarks:
+        if not isinstance(each, Bookmark):
+            raise InvalidArgument("at_least", f"{each!r} is no bookmark")
+        yield each

@@ -1,0 +1,226 @@
+"""Queries of the state of the world: any store answers, and another one is asked if it fails.
+
+What a query asks for, and what a row is, is in quorate.subscriber.rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+
+from quorate.protocol.bookmarks import Position
+from quorate.protocol.delays import RECONNECT, Delays
+from quorate.protocol.errors import (
+    Closed,
+    InvalidArgument,
+    InvalidFilter,
+    QuorateError,
+    Unreachable,
+)
+from quorate.protocol.identity import StoreAddress, check_topic
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.wire import position_from_wire
+from quorate.subscriber.items import ReplayedMessage
+from quorate.subscriber.rows import AtLeast, Key, Rows, key_to_wire, message_of, request_of
+from quorate.transport.connections import Connections
+from quorate.transport.delays import delay
+from quorate.transport.failures import errors_of
+from quorate.v1 import store_pb2 as store_v1
+
+BATCH_ROWS = 1_000
+STATE_SECONDS = 30.0
+_WAIT_SECONDS = 5.0
+"""The longest time in seconds that one store is given to make the rows that are asked for."""
+_SILENCE_SECONDS = 10.0
+"""Seconds without an answer after which another store is asked. A store at work says something
+each second."""
+
+_FINAL = (InvalidArgument, InvalidFilter, Closed)
+"""Errors that every store would answer with."""
+
+
+class State:
+    """The state of one topic: its last stable message of each key. Get it from `Client.state`."""
+
+    def __init__(
+        self,
+        topic: str,
+        stores: Sequence[StoreAddress],
+        connections: Connections,
+        timeout: float | None = STATE_SECONDS,
+        delays: Delays = RECONNECT,
+        check_open: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Begin unconnected. Applications use `Client.state`."""
+        self._topic = check_topic(topic)
+        self._stores = tuple(stores)
+        self._connections = connections
+        self._timeout = timeout
+        self._delays = delays
+        self._check_open = check_open
+        self._turn = 0
+
+    @property
+    def topic(self) -> str:
+        """The topic."""
+        return self._topic
+
+    async def get(
+        self, key: Key, *, select: str | Sequence[str] | None = None, at_least: AtLeast = None
+    ) -> ReplayedMessage | None:
+        """Return the row of a key; None: it has none.
+
+        - key: that of the message, bytes or text. If fields of the payload make the key: their
+          value, or a tuple of their values.
+        - select, at_least: as for `query`.
+        """
+        request = request_of(self._topic, select=select, at_least=at_least)
+        request.keys.append(key_to_wire(key))
+        rows = await self._rows(request)
+        return rows[0] if rows else None
+
+    async def query(
+        self,
+        where: str | None = None,
+        *,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        select: str | Sequence[str] | None = None,
+        at_least: AtLeast = None,
+    ) -> Rows:
+        """Return rows, with the position at which they hold.
+
+        - where: a condition in the words of SQL. Only rows for which it is true are given.
+        - order_by: a field, or a list of fields. A - before a field puts its highest values first.
+          None: rows come in the order of their keys.
+        - limit: the most rows; None: all.
+        - select: fields of JSON payloads to keep, or to leave out with a - before each.
+        - at_least: a position, or bookmarks, that the rows must have come to. A store that has not
+          is given some time. The bookmark of a message that one published is enough to read it.
+
+        Raises InvalidArgument, InvalidFilter, Closed, and the error of the last store if none
+        answers in time: TopicHasNoKeys, StateUnavailable, InLimbo, Unreachable, StorageFailed.
+        """
+        return await self._rows(request_of(self._topic, where, order_by, limit, select, at_least))
+
+    async def batches(
+        self,
+        where: str | None = None,
+        *,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        select: str | Sequence[str] | None = None,
+        at_least: AtLeast = None,
+        batch: int = BATCH_ROWS,
+    ) -> AsyncIterator[Rows]:
+        """Yield rows in parts of so many, all at one position. The next is read when it is taken.
+
+        Arguments and errors are those of `query`. If the store fails when some were given, its
+        error is raised: another store has another position.
+        """
+        if batch < 1:
+            raise InvalidArgument("batch", f"{batch} rows are none; give 1 or more")
+        request = request_of(self._topic, where, order_by, limit, select, at_least)
+        part: list[ReplayedMessage] = []
+        async with aclosing(self._answers(request)) as answers:
+            position, response = await anext(answers)
+            while not response.HasField("end"):
+                _, response = await anext(answers)
+                part += self._messages(response)
+                while len(part) >= batch:
+                    yield Rows(part[:batch], position)
+                    part = part[batch:]
+        if part:
+            yield Rows(part, position)
+
+    async def count(self, where: str | None = None, *, at_least: AtLeast = None) -> int:
+        """Return how many rows there are, or how many `where` is true of.
+
+        Arguments and errors are those of `query`.
+        """
+        request = request_of(self._topic, where, at_least=at_least)
+        request.counts_only = True
+        return int((await self._whole(request))[-1].end.count)
+
+    async def _rows(self, request: store_v1.QueryStateRequest) -> Rows:
+        responses = await self._whole(request)
+        messages = [each for response in responses for each in self._messages(response)]
+        return Rows(messages, position_from_wire(responses[0].position))
+
+    def _messages(self, response: store_v1.QueryStateResponse) -> list[ReplayedMessage]:
+        store = self._store.address
+        return [message_of(frame, store) for frame in response.rows]
+
+    # -- one store after the other ----------------------------------------------------------
+
+    @property
+    def _store(self) -> StoreAddress:
+        return self._stores[self._turn % len(self._stores)]
+
+    async def _whole(
+        self, request: store_v1.QueryStateRequest
+    ) -> list[store_v1.QueryStateResponse]:
+        """Return the whole answer of a store. If a store fails on the way, another is asked."""
+        tries = 0
+        while True:
+            try:
+                return [response async for _, response in self._answers(request)]
+            except _FINAL:
+                raise
+            except QuorateError:
+                tries += 1
+                if tries > len(self._stores):
+                    raise
+                self._turn += 1
+
+    async def _answers(
+        self, request: store_v1.QueryStateRequest
+    ) -> AsyncGenerator[tuple[Position, store_v1.QueryStateResponse], None]:
+        """Yield the answers of a store that answers, each with the position of all."""
+        request.protocol_version = PROTOCOL_VERSION
+        loop = asyncio.get_running_loop()
+        ends = None if self._timeout is None else loop.time() + self._timeout
+        failures = 0
+        while True:
+            self._check_open()
+            left = _WAIT_SECONDS if ends is None else ends - loop.time()
+            request.wait_seconds = max(0.0, min(_WAIT_SECONDS, left / len(self._stores)))
+            has_begun = False
+            try:
+                async with aclosing(self._from(self._store, request)) as responses:
+                    first = await anext(responses)
+                    has_begun = True
+                    position = position_from_wire(first.position)
+                    yield position, first
+                    async for response in responses:
+                        yield position, response
+                    return
+            except QuorateError as error:
+                if has_begun or isinstance(error, _FINAL):
+                    raise
+                failures += 1
+                self._turn += 1
+                if failures % len(self._stores) == 0:
+                    pause = delay(self._delays, failures // len(self._stores))
+                    if not error.retryable or (ends is not None and loop.time() + pause >= ends):
+                        raise
+                    await asyncio.sleep(pause)
+
+    async def _from(
+        self, store: StoreAddress, request: store_v1.QueryStateRequest
+    ) -> AsyncGenerator[store_v1.QueryStateResponse, None]:
+        with self._connections.connect(store.address) as connection:
+            call = connection.store.QueryState(request)
+            try:
+                with errors_of(store.address):
+                    while True:
+                        async with asyncio.timeout(request.wait_seconds + _SILENCE_SECONDS):
+                            response = await call.read()
+                        if not isinstance(response, store_v1.QueryStateResponse):
+                            raise Unreachable(store.address, "it ended the answer")
+                        yield response
+                        if response.HasField("end"):
+                            return
+            finally:
+                call.cancel()

@@ -1,0 +1,154 @@
+"""What tests of the state of the world share: a maker over a core, and messages with keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from tests.store.deleted import DEREGISTERED, engine_of
+from tests.store.support import World
+
+from quorate.protocol.attributes import Attributes
+from quorate.protocol.errors import Closed
+from quorate.protocol.framing import encode_batch, read_header, read_payloads
+from quorate.protocol.identity import SourceName
+from quorate.protocol.keying import Keying, Missing
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.times import times_of
+from quorate.store import startup
+from quorate.store.rules.source_state import AppendStream
+from quorate.store.rules.state_rows import StateDigest, rows_among
+from quorate.store.storage.interface import Table
+from quorate.store.storage.state_records import rows_of_topic
+from quorate.store.tasks.state import StateMaking
+
+TOPIC = "orders"
+NOW = 1_000
+
+
+class Message(NamedTuple):
+    """A message of a test."""
+
+    key: bytes | None
+    payload: bytes
+    time: int
+    deleted: bool = False
+    expires: int | None = None
+
+
+def batch_of(source: SourceName, epoch: int, first: int, messages: Sequence[Message]) -> bytes:
+    times = times_of([each.time for each in messages])
+    return encode_batch(
+        source,
+        epoch,
+        first,
+        [each.payload for each in messages],
+        times.least_ns,
+        attributes=[Attributes(each.key, {}, each.deleted, each.expires) for each in messages],
+        later=times.later,
+    )
+
+
+def keyed(*keys: str, missing: Missing = Missing.DROP) -> Callable[[str], Keying | None]:
+    """The topic of the tests has these keys."""
+    keying = Keying(keys or ("$key",), missing)
+    return lambda topic: keying if topic == TOPIC else None
+
+
+class Maker:
+    """A store that makes rows, one step at a time."""
+
+    def __init__(
+        self, storage: Any = None, keying_of: Callable[[str], Keying | None] | None = None
+    ) -> None:
+        self.world = World(storage)
+        self.keying_of = keying_of or keyed()
+        self.making = StateMaking(
+            engine_of(self.world),
+            _at_once,
+            self.keying_of,
+            startup.state_progress(self.world.storage),
+            lambda: NOW,
+        )
+        self.streams: dict[SourceName, AppendStream] = {}
+
+    def begins(self, source: SourceName, epoch: int) -> None:
+        """A new generation of a source begins."""
+        if source in self.world.core.identities.tombstones:
+            self.world.core.identities.settled.add(source)  # as peers said
+        self.world.promise(epoch, b"%d" % epoch, source)
+        self.world.begin(Lineage((Term(epoch, 0),)), source)
+        self.streams[source] = self.world.open(epoch, b"%d" % epoch, source=source)
+
+    def reopens(self, source: SourceName, epoch: int) -> None:
+        """A source streams on after the store was started again."""
+        self.streams[source] = self.world.open(epoch, b"%d" % epoch, source=source)
+
+    def sends(
+        self, source: SourceName, epoch: int, first: int, messages: Sequence[Message]
+    ) -> None:
+        self.world.append(self.streams[source], batch_of(source, epoch, first, messages))
+
+    def stable(self, source: SourceName, upto: int) -> None:
+        """All up to there is stable."""
+        self.world.write(self.world.core.streams.keepalive(self.streams[source], upto))
+
+    def ends(self, source: SourceName) -> None:
+        """The source ends, and nothing of it is left."""
+        core, identities = self.world.core, self.world.core.identities
+        state = core.sources[source]
+        core.remove(source, Closed("x"))
+        self.world.write(
+            identities.bury(state, DEREGISTERED, core.reg_ids, 1.0, blind=False, upto=0)
+        )
+        while not identities.tombstones[source].emptied:
+            self.world.write(identities.purge(source, self.world.storage, 9, core.reg_ids))
+
+    async def step(self, source: SourceName) -> bool:
+        return await self.making._step(source)
+
+    async def all(self) -> None:
+        """Make all rows that there are, and remove those of no more use."""
+        for source in list(self.world.core.sources):
+            while await self.step(source):
+                pass
+        await self.making._look()
+
+    def rows(self) -> dict[bytes, bytes]:
+        """The payload of each row, by key."""
+        found = rows_among(self.stored(), self.making.generations(TOPIC), NOW)
+        return {key: read_payloads(row.frame, read_header(row.frame))[0] for key, row in found}
+
+    def stored(self) -> list[tuple[bytes, bytes]]:
+        """All that is stored of rows of the topic."""
+        kept = self.making.keyed(TOPIC)
+        assert kept is not None
+        return self.world.storage.scan(Table.STATE, *rows_of_topic(kept.prefix), 10_000)
+
+    def digest(self) -> bytes:
+        digest = StateDigest(self.making.generations(TOPIC))
+        digest.add(self.stored())
+        return digest.value()
+
+    def table(self) -> list[bytes]:
+        """The keys of all rows, of any topic and keys, and of all places."""
+        return [key for key, _ in self.world.storage.scan(Table.STATE, b"", b"\xff", 10_000)]
+
+
+async def _at_once(work: Callable[[], Any]) -> Any:
+    return work()
+
+
+def expected(sources: Iterable[tuple[int, Sequence[Message]]]) -> dict[bytes, bytes]:
+    """The rows by the rule: sources with their session IDs, and all stable messages of each."""
+    last: dict[bytes, list[tuple[int, int, Message]]] = {}
+    for session_id, messages in sources:
+        of_source = {each.key: each for each in messages if each.key is not None}
+        for key, message in of_source.items():
+            last.setdefault(key, []).append((message.time, session_id, message))
+    rows = {}
+    for key, candidates in last.items():
+        _, _, newest = max(candidates)
+        if not newest.deleted and (newest.expires is None or newest.expires > NOW):
+            rows[b"k" + key] = newest.payload
+    return rows

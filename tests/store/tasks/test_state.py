@@ -1,0 +1,309 @@
+"""The maker of the state of the world: the same rows everywhere, whatever happens on the way."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.store.state import TOPIC, Maker, Message, batch_of, expected, keyed
+
+from quorate.protocol.bookmarks import Place, Position
+from quorate.protocol.framing import read_header
+from quorate.protocol.identity import SourceName
+from quorate.protocol.keying import Missing
+from quorate.protocol.ranges import Range
+from quorate.store.rules.state_rows import candidates_of
+from quorate.store.storage.rocksdb import RocksStorage
+
+A, B, C = (SourceName(TOPIC, session_id) for session_id in (1, 2, 3))
+TRADES = SourceName("trades", 1)
+
+KEYS = [b"", b"a", b"a\0", b"a\0\xff", b"\0", b"long" * 50, None]
+
+Event = tuple[str, Any]
+
+
+class Crash(BaseException):
+    """The store's process dies."""
+
+
+def message(chooser: random.Random, name: str) -> Message:
+    return Message(
+        chooser.choice(KEYS),
+        name.encode(),
+        chooser.randrange(20),
+        chooser.random() < 0.2,
+        chooser.choice([None, None, 500, 5_000]),
+    )
+
+
+def history(chooser: random.Random, source: SourceName) -> tuple[list[Event], list[Message]]:
+    """What a source does, as each store sees it in this order, and what is stable at the end."""
+    events: list[Event] = []
+    kept: list[Message] = []
+    epoch = 0
+    for generation in range(chooser.randint(1, 3)):
+        if generation:
+            events.append(("ends", None))
+        epoch += chooser.randint(1, 3)
+        events.append(("begins", epoch))
+        kept, sent = [], 0
+        messages = [
+            message(chooser, f"{source} {epoch} {number}")
+            for number in range(chooser.randint(1, 25))
+        ]
+        while sent < len(messages):
+            count = chooser.randint(1, 6)
+            events.append(("sends", (epoch, sent, messages[sent : sent + count])))
+            sent = min(len(messages), sent + count)
+            if chooser.random() < 0.7:
+                kept = messages[: chooser.randint(len(kept), sent)]
+                if kept:
+                    events.append(("stable", len(kept) - 1))
+    return events, kept
+
+
+def does(maker: Maker, source: SourceName, event: Event) -> None:
+    kind, what = event
+    match kind:
+        case "begins":
+            maker.begins(source, what)
+        case "sends":
+            maker.sends(source, *what)
+        case "stable":
+            maker.stable(source, what)
+        case "ends":
+            maker.ends(source)
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_any_order_of_arrival_makes_the_same_rows(seed: int) -> None:
+    chooser = random.Random(seed)
+    stories = {source: history(chooser, source) for source in (A, B, C)}
+    rows = expected((source.session_id, kept) for source, (_, kept) in stories.items())
+    digests = set()
+    for _ in range(3):
+        maker = Maker()
+        left = {source: list(events) for source, (events, _) in stories.items()}
+        while any(left.values()):
+            source = chooser.choice([each for each, events in left.items() if events])
+            does(maker, source, left[source].pop(0))
+            if chooser.random() < 0.3:
+                await maker.step(chooser.choice((A, B, C)))
+            if chooser.random() < 0.1:
+                await maker.making._look()
+        await maker.all()
+        assert maker.rows() == rows
+        digests.add(maker.digest())
+    assert len(digests) == 1
+
+
+class Crashing:
+    """A storage whose process dies once it has written so often."""
+
+    def __init__(self, storage: Any, left: int) -> None:
+        self._storage = storage
+        self._left = left
+        self._lives = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+    @contextmanager
+    def living(self) -> Iterator[None]:
+        """Nothing is counted, and nobody dies."""
+        self._lives = True
+        yield
+        self._lives = False
+
+    def write(self, writes: Any) -> None:
+        if not self._lives:
+            if not self._left:
+                raise Crash
+            self._left -= 1
+        self._storage.write(writes)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_crash_at_any_step_goes_on_there(tmp_path: Path, seed: int) -> None:
+    """On a real disk: the store makes rows, dies, and is opened again, until it does not die."""
+    chooser = random.Random(seed)
+    kept: list[Message] = []
+    while len(kept) < 5:
+        events, kept = history(chooser, A)
+    whole = RocksStorage(tmp_path / "db", create=True)
+    maker = Maker(whole)
+    for event in events:
+        does(maker, A, event)
+        await maker.step(A)
+    await maker.all()
+    wanted, digest = maker.rows(), maker.digest()
+    whole.close()
+    deaths = 0
+    for lives_for in range(5):
+        path = tmp_path / f"db{lives_for}"
+        storage = RocksStorage(path, create=True)
+        maker = Maker(crashing := Crashing(storage, lives_for))
+        for event in events:
+            with crashing.living():
+                does(maker, A, event)
+            try:
+                while await maker.step(A):
+                    pass
+                await maker.making._look()
+            except Crash:
+                deaths += 1
+                storage.close()
+                storage = RocksStorage(path)
+                streams = maker.streams
+                maker = Maker(crashing := Crashing(storage, lives_for))
+                with crashing.living():
+                    for source, stream in streams.items():
+                        if source in maker.world.core.sources:
+                            maker.reopens(source, stream.epoch)
+        with crashing.living():
+            await maker.all()
+        assert maker.rows() == wanted
+        assert maker.digest() == digest
+        storage.close()
+    assert deaths
+
+
+async def test_rows_that_were_not_synced_are_made_again() -> None:
+    maker = Maker()
+    maker.begins(A, 1)
+    maker.sends(A, 1, 0, [Message(b"a", b"1", 1), Message(b"b", b"2", 2)])
+    maker.stable(A, 1)
+    maker.world.storage.sync()
+    await maker.all()
+    wanted = maker.rows()
+    again = Maker(maker.world.storage.crash())
+    assert again.rows() == {}
+    await again.all()
+    assert again.rows() == wanted == {b"ka": b"1", b"kb": b"2"}
+
+
+async def test_only_what_is_stable_makes_rows() -> None:
+    maker = Maker()
+    maker.begins(A, 1)
+    maker.sends(A, 1, 0, [Message(b"a", b"1", 1), Message(b"a", b"2", 2)])
+    await maker.all()
+    assert maker.rows() == {}
+    maker.stable(A, 0)
+    await maker.all()
+    assert maker.rows() == {b"ka": b"1"}
+
+
+async def test_a_store_is_ready_once_it_has_what_was_stable_before() -> None:
+    maker = Maker()
+    maker.begins(A, 1)
+    maker.sends(A, 1, 0, [Message(b"a", b"1", 1)])
+    maker.stable(A, 0)
+    assert not maker.making.is_ready(TOPIC)
+    await maker.all()
+    assert maker.making.is_ready(TOPIC)
+    maker.sends(A, 1, 1, [Message(b"a", b"2", 2)])
+    maker.stable(A, 1)
+    assert maker.making.is_ready(TOPIC)
+
+
+async def test_positions_that_are_reached() -> None:
+    maker = Maker()
+
+    def reached(source: SourceName, epoch: int, sequence: int) -> bool:
+        return maker.making.has_reached(TOPIC, Position({source: Place(epoch, sequence)}))
+
+    maker.begins(A, 2)
+    maker.sends(A, 2, 0, [Message(b"a", b"1", 1), Message(b"a", b"2", 2)])
+    maker.stable(A, 0)
+    await maker.all()
+    assert reached(A, 2, 0)
+    assert not reached(A, 2, 1)
+    assert not reached(A, 3, 0), "of an epoch that this store has not heard of"
+    assert not reached(B, 1, 0), "of a source that this store has not heard of"
+    assert reached(TRADES, 1, 7), "no source of the topic"
+    assert reached(A, 1, 7), "of a generation that ended"
+    maker.ends(A)
+    assert reached(A, 2, 1), "of a source that ended"
+
+
+async def test_a_topic_that_gets_keys_later_and_then_others() -> None:
+    maker = Maker(keying_of=lambda _: None)
+    payloads = [b'{"id": 1}', b'{"id": 2}', b'{"id": 1, "more": 2}', b"none"]
+    maker.begins(A, 1)
+    maker.sends(A, 1, 0, [Message(b"key", payload, 1) for payload in payloads])
+    maker.stable(A, 3)
+    await maker.all()
+    assert maker.table() == []
+    by_key = Maker(maker.world.storage)
+    await by_key.all()
+    assert by_key.rows() == {b"kkey": b"none"}
+    by_id = Maker(maker.world.storage, keyed("id"))
+    assert by_id.rows() == {}
+    await by_id.all()
+    assert by_id.rows() == {b"j[1]": payloads[2], b"j[2]": payloads[1]}
+    (progress,) = by_id.making._progress.values()
+    assert progress.left_out == 1
+    assert len(by_id.table()) == 3, "the rows of the other keys are gone"
+    with_null = Maker(maker.world.storage, keyed("id", missing=Missing.NULL))
+    await with_null.all()
+    assert with_null.rows()[b"j[null]"] == b"none"
+    without = Maker(maker.world.storage, lambda _: None)
+    await without.all()
+    assert without.table() == []
+
+
+async def test_a_topic_whose_rows_are_being_removed_goes_on_there() -> None:
+    maker = Maker()
+    maker.begins(A, 1)
+    maker.sends(A, 1, 0, [Message(b"%d" % number, b"x", 1) for number in range(9)])
+    maker.stable(A, 8)
+    await maker.all()
+    with pytest.raises(Crash):
+        await Maker(Crashing(maker.world.storage, 1), lambda _: None).all()
+    after = Maker(maker.world.storage, lambda _: None)
+    assert len(after.table()) == 1, "the place is still there"
+    await after.all()
+    assert after.table() == []
+
+
+async def test_a_deletion_goes_once_its_message_left_the_journal() -> None:
+    maker = Maker()
+    maker.begins(A, 1)
+    maker.begins(B, 1)
+    maker.sends(A, 1, 0, [Message(b"a", b"old", 1), Message(b"b", b"old", 1)])
+    maker.sends(B, 1, 0, [Message(b"a", b"", 2, deleted=True), Message(b"b", b"x", 2, expires=9)])
+    maker.stable(A, 1)
+    maker.stable(B, 1)
+    await maker.all()
+    assert maker.rows() == {}
+    assert len(maker.stored()) == 4, "they hide the older ones"
+    maker.world.core.sources[B].held.retained_from = 1
+    await maker.making._look()
+    assert len(maker.stored()) == 2, "the one that expired is still in the journal"
+    maker.world.core.sources[B].held.retained_from = 2
+    await maker.making._look()
+    assert maker.stored() == []
+
+
+async def test_a_message_that_is_too_large_leaves_its_key_without_a_row() -> None:
+    maker = Maker()
+    maker.begins(A, 1)
+    maker.sends(A, 1, 0, [Message(b"a", b"small", 1), Message(b"b", b"small", 1)])
+    maker.stable(A, 0)
+    await maker.all()
+    frame = batch_of(A, 1, 2, [Message(b"a", b"x" * 2_000_000, 2)])
+    rows, left_out = _candidates(frame)
+    assert left_out == 0
+    assert [(key, row.frame) for key, row in rows.items()] == [(b"ka", b"")]
+
+
+def _candidates(frame: bytes) -> Any:
+    keying = keyed()(TOPIC)
+    assert keying is not None
+    header = read_header(frame)
+    return candidates_of(keying, frame, header, Range(header.first, header.last))

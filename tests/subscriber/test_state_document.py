@@ -1,0 +1,95 @@
+"""docs/state.md says what is: its configuration is read, and each program runs against stores."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.source.real_stores import RealStores
+
+from quorate.client import State, connect
+from quorate.source import SourceOptions
+from quorate.store.configuration import load
+
+TEXT = (Path(__file__).parents[2] / "docs" / "state.md").read_text()
+CODE: list[str] = re.findall(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
+(TOML,) = re.findall(r"^```toml\n(.*?)^```$", TEXT, re.M | re.S)
+ORDERS = [
+    {"id": 1, "status": "open", "price": 5},
+    {"id": 2, "status": "open", "price": 7},
+    {"id": 3, "status": "open", "price": 9},
+    {"id": 3, "status": "done", "price": 9},
+    {"id": 4, "status": "open", "price": 7},
+]
+
+
+def defined(name: str) -> Any:
+    """Return the function of this name that the page defines."""
+    (code,) = (each for each in CODE if f"def {name}(" in each)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return names[name]
+
+
+@pytest.fixture
+async def stores(tmp_path: Path) -> AsyncIterator[str]:
+    made = RealStores(tmp_path)
+    made.settings = {name: {"topic": tomllib.loads(TOML)["topic"]} for name in "abc"}
+    await made.start("abc")
+    named = made.named("abc")
+    async with connect(named) as client:
+        quick = SourceOptions(registration_interval=0.3)
+        async with client.source("orders", session_id=1, options=quick) as source:
+            for order in ORDERS:
+                await source.send(json.dumps(order).encode(), key=str(order["id"]).encode())
+            await source.flush()
+    yield named
+    await made.stop_all()
+
+
+async def test_the_programs(stores: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert await defined("write_and_read")(stores, b"9", b"{}") == b"{}"
+    found = await defined("open_orders")(stores)
+    assert [order["id"] for order in found] == [2, 4, 1]
+    assert capsys.readouterr().out.startswith("3 of 5 orders, at [")
+
+
+def test_each_program_is_run() -> None:
+    names = {name for code in CODE for name in re.findall(r"^(?:async )?def (\w+)", code, re.M)}
+    assert names == {"open_orders", "write_and_read"}
+
+
+def test_the_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "store.toml"
+    path.write_text('name = "s1"\ndata_directory = "/data"\n' + TOML)
+    configuration = load(path)
+    assert configuration.keying_of("orders")
+    positions = configuration.keying_of("positions-eu")
+    assert positions is not None
+    assert positions.text == '["account", "instrument.id", "null"]'
+
+
+def test_the_methods_that_the_table_lists() -> None:
+    section = TEXT[TEXT.index("| method |") :].split("\n\n")[0]
+    named = re.findall(r"^\| `(\w+)\(", section, re.M)
+    assert sorted(named) == sorted({"get", "query", "batches", "count"})
+    assert all(hasattr(State, name) for name in named)
+
+
+def test_the_commands_are_those_that_the_command_has() -> None:
+    from typer.main import get_command
+
+    from quorate.console.commands.state import state
+
+    known = get_command(state).commands  # type: ignore[attr-defined]
+    (console,) = re.findall(r"^```console\n(.*?)^```$", TEXT, re.M | re.S)
+    for line in console.splitlines():
+        _, _, _, name, *arguments = shlex.split(line)
+        options = {each for parameter in known[name].params for each in parameter.opts}
+        assert {each for each in arguments if each.startswith("--")} <= options
