@@ -6,6 +6,7 @@ quorate.protocol.errors.
 """
 
 from quorate.protocol.errors import (
+    AccessDenied,
     ArchiveChanged,
     ArchiveDiffers,
     ArchiveInvalid,
@@ -61,6 +62,7 @@ from quorate.protocol.errors import (
     StoreNotReady,
     StoreStopping,
     TakenOver,
+    TlsFailed,
     TooManyRegistrations,
     TooManySubscriptions,
     TopicRefused,
@@ -73,6 +75,7 @@ from quorate.protocol.errors import (
 )
 
 __all__ = [
+    "AccessDenied",
     "ArchiveChanged",
     "ArchiveDiffers",
     "ArchiveInvalid",
@@ -128,6 +131,7 @@ __all__ = [
     "StoreNotReady",
     "StoreStopping",
     "TakenOver",
+    "TlsFailed",
     "TooManyRegistrations",
     "TooManySubscriptions",
     "TopicRefused",

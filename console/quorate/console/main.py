@@ -16,6 +16,7 @@ import typer.core
 import typer.main
 
 from quorate.console.ui.exits import (
+    TLS_KEY,
     report,
     say,
 )
@@ -202,13 +203,31 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _tls_option(key: str, text: str) -> Any:
+    return typer.Option(
+        None,
+        f"--tls-{key}",
+        metavar="FILE",
+        rich_help_panel="Secure connections",
+        help=f"{text}  [QUORATE_TLS_{key.upper()}, or the configuration file]",
+    )
+
+
 @app.callback()
 def _options(
+    context: typer.Context,
     version: bool = typer.Option(
         False, "--version", callback=_show_version, is_eager=True, help="Show the version."
     ),
+    tls_ca: str | None = _tls_option("ca", "The authorities that make certificates."),
+    tls_certificate: str | None = _tls_option("certificate", "The certificate of this end."),
+    tls_key: str | None = _tls_option("key", "The private key of the certificate."),
+    tls_token: str | None = _tls_option("token", "The file of the token of this end."),
 ) -> None:
     del version  # its callback has shown it
+    flags = {"ca": tls_ca, "certificate": tls_certificate, "key": tls_key, "token": tls_token}
+    if table := {key: value for key, value in flags.items() if value is not None}:
+        context.meta[TLS_KEY] = table
 
 
 def _stand_in() -> None:

@@ -24,6 +24,7 @@ from quorate.protocol.addresses import normal_address
 from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
 from quorate.protocol.limits import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_USUAL
 from quorate.protocol.patterns import topic_pattern
+from quorate.protocol.tls import Tls
 from quorate.store.rules.lifetimes import Lifetimes
 from quorate.store.rules.retention import Bounds
 
@@ -84,6 +85,34 @@ class TopicConfiguration(BaseModel):
     """As for the whole store. Not given: the store's setting."""
     retain_for_subscribers_seconds: Seconds | None = None
     """As for the whole store. Not given: the store's setting."""
+
+
+class TlsConfiguration(BaseModel):
+    """The files with which the store proves who it is, and checks who its clients and peers are.
+
+    The files may be replaced while the store runs: new connections use the new ones.
+    """
+
+    model_config = _MODEL
+
+    certificate: Path
+    """The store's certificate in PEM, with those between it and its authority. It names the host of
+    the address at which others reach the store."""
+    key: Path
+    """The private key of the certificate in PEM."""
+    ca: Path
+    """The certificates in PEM of the authorities that may have made those of clients and peers."""
+    mutual: bool = True
+    """Whether each client must have a certificate of one of these authorities. If not, clients show
+    tokens."""
+    token: Path | None = None
+    """The file of the token that the store shows to its peers. Needed where they are not mutual."""
+
+    @property
+    def files(self) -> Tls:
+        """The files as a channel or a server takes them."""
+        paths = {"ca": self.ca, "certificate": self.certificate, "key": self.key}
+        return Tls(**{name: str(path) for name, path in paths.items()}, token=str(self.token or ""))
 
 
 class StoreConfiguration(BaseModel):
@@ -180,6 +209,8 @@ class StoreConfiguration(BaseModel):
     bound."""
     scrub_interval_seconds: Annotated[float, Field(ge=0)] = 86_400.0
     """Seconds in which the store reads and checks everything that it holds once. 0: never."""
+    tls: TlsConfiguration | None = None
+    """Settings of TLS. Not given: connections are not secure, for clients and for peers."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The lowest level of the log lines that the store writes."""
 
@@ -241,6 +272,8 @@ class StoreConfiguration(BaseModel):
 def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> StoreConfiguration:
     """Return the configuration in a file, if a path is given. An override replaces the file's key.
 
+    Of `[tls]` it replaces the keys that it has.
+
     Raises ConfigurationInvalid, which names every problem.
     """
     where = str(path) if path is not None else "from the command line"
@@ -250,7 +283,10 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Store
             values = tomllib.loads(path.read_text())
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ConfigurationInvalid(where, f"  the file cannot be read: {error}") from None
-    values |= {key: value for key, value in (overrides or {}).items() if value is not None}
+    given = {key: value for key, value in (overrides or {}).items() if value is not None}
+    if isinstance(in_file := values.get("tls"), dict) and "tls" in given:
+        given["tls"] = {**in_file, **given["tls"]}
+    values |= given
     try:
         return StoreConfiguration.model_validate(values)
     except ValidationError as error:

@@ -64,7 +64,8 @@ from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.proxy import Proxying
 from quorate.store.tasks.readmission import Vouching
 from quorate.store.tasks.retention import Releasing
-from quorate.transport.channels import new_server
+from quorate.transport.channels import listen, new_server
+from quorate.transport.credentials import check_files
 from quorate.transport.heartbeat import Listening
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -94,6 +95,7 @@ class StoreNode:
         self._storage: Storage | None = None
         self._engine: Engine | None = None
         self._service: Service | None = None
+        self._tls = None if configuration.tls is None else configuration.tls.files
         self._executor = ThreadPoolExecutor(_READERS, "quorate-read")
         self._server = new_server()
         self._stopped = asyncio.Event()
@@ -112,8 +114,8 @@ class StoreNode:
         """Open everything and serve.
 
         Raises StorageFailed, DataDirectoryInUse, DataDirectoryOfAnother, DataDirectoryNewer,
-        DataDirectoryOlder, DataDirectoryCorrupt, NotFounded, or InvalidArgument if the store
-        cannot listen on the address.
+        DataDirectoryOlder, DataDirectoryCorrupt, NotFounded, or ConfigurationInvalid. Raises
+        InvalidArgument if the store cannot listen on the address.
         """
         try:
             await self._start()
@@ -140,6 +142,8 @@ class StoreNode:
     async def _start(self) -> None:
         configuration = self._configuration
         _check_port(configuration.listen)
+        if self._tls is not None:
+            check_files(self._tls)
         directory = await asyncio.to_thread(
             DataDirectory, configuration.data_directory, configuration.name
         )
@@ -188,7 +192,7 @@ class StoreNode:
         self._engine = Engine(core, receivers, writer, storage, self._durability)
         writer.on_committed = self._engine.committed
         writer.start()
-        peers = Peers(self._engine, configuration.peers or (), self._greeting)
+        peers = Peers(self._engine, configuration.peers or (), self._greeting, self._tls)
         self.peers = peers
         proxying = Proxying(self._engine, peers, enabled=configuration.proxies)
         losses = Losses(configuration.name, sources, storage, records)
@@ -329,7 +333,12 @@ class StoreNode:
         configuration = self._configuration
         host, _, _ = configuration.listen.rpartition(":")
         try:
-            port = self._server.add_insecure_port(configuration.listen)
+            port = listen(
+                self._server,
+                configuration.listen,
+                self._tls,
+                mutual=configuration.tls is None or configuration.tls.mutual,
+            )
         except RuntimeError as error:
             raise _cannot_listen(configuration.listen, str(error)) from error
         self.address = engine.address = configuration.advertise or f"{host}:{port}"

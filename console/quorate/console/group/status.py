@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from quorate.console.group.channels import open_channel
 from quorate.console.group.policy_status import Asked
 from quorate.console.group.source_status import SourceView
 from quorate.protocol.errors import NoQuorum, NotAStore, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING
-from quorate.transport.channels import open_channel
 from quorate.transport.failures import errors_of
 from quorate.transport.status import read_status, status_request
 from quorate.v1.messages_pb2 import (

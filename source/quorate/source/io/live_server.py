@@ -13,11 +13,17 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from quorate.protocol.errors import InvalidArgument, QuorateError, UnknownTopic
+from quorate.protocol.errors import (
+    ConfigurationInvalid,
+    InvalidArgument,
+    QuorateError,
+    UnknownTopic,
+)
 from quorate.protocol.identity import SourceName
+from quorate.protocol.tls import Tls
 from quorate.protocol.wire import source_from_wire
 from quorate.source.io.live_stream import Context, LiveStream
-from quorate.transport.channels import frame_stream_handler, new_server
+from quorate.transport.channels import frame_stream_handler, listen, new_server
 from quorate.transport.failures import abort, check_version
 from quorate.transport.heartbeat import Listening
 from quorate.v1 import messages_pb2 as v1
@@ -30,21 +36,23 @@ _LAST_STATUS_SECONDS = 0.5
 class LiveServers:
     """The servers of one client, by the address that its sources ask to listen on."""
 
-    def __init__(self) -> None:
-        """Begin without servers."""
+    def __init__(self, tls: Tls | None = None) -> None:
+        """Begin without servers. tls: None: their connections are not secure."""
+        self._tls = tls
         self._by_address: dict[str, LiveServer] = {}
 
-    def at(self, listen: str) -> LiveServer:
+    def at(self, address: str) -> LiveServer:
         """Return the server at this host:port. All sources that ask for port 0 share one port."""
-        return self._by_address.setdefault(listen, LiveServer(listen))
+        return self._by_address.setdefault(address, LiveServer(address, self._tls))
 
 
 class LiveServer:
     """The gRPC service of the sources at one address. It listens while there are any."""
 
-    def __init__(self, listen: str) -> None:
-        """Begin without sources."""
+    def __init__(self, listen: str, tls: Tls | None) -> None:
+        """Begin without sources. tls: None: connections are not secure."""
         self._listen = listen
+        self._tls = tls
         self._server: grpc.aio.Server | None = None
         self._port = 0
         self._turn = asyncio.Lock()
@@ -57,7 +65,7 @@ class LiveServer:
         """Serve a source. Return the address for its receivers.
 
         advertise: the host or host:port that receivers are told; None: that of the server. Raises
-        InvalidArgument if the address cannot be listened on.
+        InvalidArgument if the address cannot be listened on, ConfigurationInvalid.
         """
         async with self._turn:
             if self._server is None:
@@ -94,7 +102,10 @@ class LiveServer:
         server = new_server()
         server.add_generic_rpc_handlers((self._listening.handler(), self._handler()))
         try:
-            self._port = server.add_insecure_port(self._listen)
+            self._port = listen(server, self._listen, self._tls)
+        except ConfigurationInvalid:
+            await server.stop(None)
+            raise
         except RuntimeError as error:
             await server.stop(None)
             detail = f"{self._listen} cannot be listened on: {error}"
