@@ -41,7 +41,7 @@ class SecureStores(RealStores):
 
 @pytest.fixture
 def authority() -> Authority:
-    return Authority()
+    return Authority.new()
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ async def test_a_plain_client_is_told_why(stores: SecureStores) -> None:
 async def test_a_client_of_another_authority_is_told_why(
     stores: SecureStores, tmp_path: Path
 ) -> None:
-    other = files(tmp_path / "other", Authority(), "client-1")
+    other = files(tmp_path / "other", Authority.new(), "client-1")
     error = await failed(connect(stores.named(NAMES), tls=other))
     assert isinstance(error, TlsFailed)
     assert "no authority" in str(error)
@@ -136,7 +136,7 @@ async def test_a_secure_client_of_plain_stores_is_told_why(tmp_path: Path, tls: 
 async def test_a_receiver_and_a_subscriber_are_told_why(
     stores: SecureStores, tmp_path: Path
 ) -> None:
-    other = files(tmp_path / "other", Authority(), "client-1")
+    other = files(tmp_path / "other", Authority.new(), "client-1")
     async with connect(stores.named(NAMES), tls=other, timeout=SECONDS_MAX) as quorate:
         for opening in (quorate.receiver("orders"), quorate.subscriber("orders")):
             with pytest.raises(TlsFailed):

@@ -91,7 +91,7 @@ async def failure(tls: Tls | None, address: str) -> QuorateError:
 
 @pytest.fixture
 def authority() -> Authority:
-    return Authority()
+    return Authority.new()
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ async def test_a_client_without_a_certificate_may_call_where_that_is_the_setting
 
 def ends(tmp_path: Path, authority: Authority) -> dict[str, tuple[Tls | None, Tls | None, str]]:
     """Return, for each mistake, the files of the server and the client, and what the error says."""
-    other = Authority()
+    other = Authority.new()
 
     def end(name: str, by: Authority = authority, **given: Any) -> Tls:
         return files(tmp_path / name, by, name, **given)
@@ -190,7 +190,7 @@ async def test_a_port_where_nobody_listens_is_no_matter_of_tls(client: Tls) -> N
 async def test_new_files_of_a_server_count_for_new_connections_and_drop_no_stream(
     store: Tls, client: Tls, tmp_path: Path, authority: Authority
 ) -> None:
-    newer = Authority()
+    newer = Authority.new()
     async with serving(store) as address, open_channel(address, client) as before:
         stream: Any = before.stream_stream("/test.Echo/Stream")()
         await stream.write(b"1")

@@ -115,6 +115,11 @@ COMMANDS = {
         "store",
         "Run a store, check its configuration, or readmit it.",
     ),
+    "certificates": Lazy(
+        "quorate.console.commands.certificates",
+        "certificates",
+        "Make certificates to try secure connections.",
+    ),
     "bench": Lazy(
         "quorate.console.bench", "bench", "Measure throughput and latency on this machine."
     ),
@@ -122,6 +127,7 @@ COMMANDS = {
 
 
 EXTRAS = {
+    "cryptography": "certificates",
     "rocksdict": "store",
     "pydantic": "store",
     "psutil": "bench",

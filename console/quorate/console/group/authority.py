@@ -10,11 +10,17 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _AUTHORITY_NAME = "Quorate authority for trying"
@@ -31,14 +37,29 @@ class Issued:
 
 
 class Authority:
-    """An authority of this process, with a key of its own."""
+    """An authority: its key and its certificate."""
 
-    def __init__(self, days: float = 3650) -> None:
-        """Make the key, and the authority's own certificate. days: until it expires."""
-        self._key = ec.generate_private_key(ec.SECP256R1())
+    def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+        """Take a key and its certificate. Callers use `new` or `read`."""
+        self._key = key
+        self._certificate = certificate
+
+    @classmethod
+    def read(cls, certificate: bytes, key: bytes) -> Self:
+        """Return the authority with this certificate and key, as PEM. Raises ValueError."""
+        found = load_pem_private_key(key, None)
+        if not isinstance(found, ec.EllipticCurvePrivateKey):
+            raise ValueError("the key is not one of an authority that was made here")
+        return cls(found, x509.load_pem_x509_certificate(certificate))
+
+    @classmethod
+    def new(cls, days: float = 3650) -> Self:
+        """Return an authority with a new key. days: until its certificate expires."""
+        key = ec.generate_private_key(ec.SECP256R1())
         # Two authorities of one name would be taken for one, and errors would not say the cause.
-        name = f"{_AUTHORITY_NAME} {secrets.token_hex(4)}"
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        name = x509.Name(
+            [x509.NameAttribute(NameOID.COMMON_NAME, f"{_AUTHORITY_NAME} {secrets.token_hex(4)}")]
+        )
         usage = x509.KeyUsage(
             digital_signature=False,
             content_commitment=False,
@@ -50,10 +71,15 @@ class Authority:
             encipher_only=False,
             decipher_only=False,
         )
-        builder = _builder(self._name, self._name, self._key, days)
+        builder = _builder(name, name, key, days)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
         builder = builder.add_extension(usage, True)
-        self._certificate = builder.sign(self._key, hashes.SHA256())
+        return cls(key, builder.sign(key, hashes.SHA256()))
+
+    @property
+    def key(self) -> bytes:
+        """The authority's private key as PEM."""
+        return _pem(self._key)
 
     @property
     def certificate(self) -> bytes:
@@ -67,14 +93,17 @@ class Authority:
         """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, identity)])
-        builder = _builder(subject, self._name, key, days)
+        builder = _builder(subject, self._certificate.subject, key, days)
         purposes = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
         builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), False)
         names = [x509.DNSName(identity), *map(_host, hosts)]
         builder = builder.add_extension(x509.SubjectAlternativeName(names), False)
         certificate = builder.sign(self._key, hashes.SHA256())
-        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        return Issued(certificate.public_bytes(Encoding.PEM), pem)
+        return Issued(certificate.public_bytes(Encoding.PEM), _pem(key))
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def _builder(

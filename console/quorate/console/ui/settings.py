@@ -130,6 +130,10 @@ def resolve(
         )
     tls = chosen.get("tls")
     if tls is not None:
+        # Imported here, because it brings gRPC, and the help of a command must be instant.
+        from quorate.transport.credentials import check_files
+
+        check_files(tls)
         os.environ.update(environment_of(tls))
     return GroupSettings(
         chosen["layout"],
