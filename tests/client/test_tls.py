@@ -5,16 +5,32 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import grpc.aio
 import pytest
 from tests.certificates import files
 from tests.source.real_stores import RealStores
 
 from quorate.client import Client, SourceOptions, Subscriber, Tls, connect, connect_blocking
+from quorate.client.receiver_events import SourceAttached
 from quorate.console.group.authority import Authority
-from quorate.errors import ConfigurationInvalid, InvalidArgument, QuorateError, TlsFailed
+from quorate.errors import (
+    AccessDenied,
+    ConfigurationInvalid,
+    InvalidArgument,
+    QuorateError,
+    TlsFailed,
+)
+from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.subscriber import ReplayedMessage
+from quorate.transport.channels import open_channel
+from quorate.transport.failures import errors_of
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import source_pb2 as source_v1
+from quorate.v1.source_pb2_grpc import SourceStub
 
 NAMES = "abc"
 SECONDS_MAX = 10.0
@@ -165,6 +181,37 @@ async def test_a_source_without_a_certificate_is_told_that_it_needs_one(
     error = await failed(connect(stores.named(NAMES), tls=Tls(tls.ca)))
     assert isinstance(error, ConfigurationInvalid)
     assert "because clients connect to this end" in str(error)
+
+
+async def test_a_source_serves_the_receivers_that_it_names(
+    stores: SecureStores, tls: Tls, tmp_path: Path, authority: Authority
+) -> None:
+    choosy = replace(tls, receivers="desk, audit")
+    async with connect(stores.named(NAMES), tls=choosy) as quorate:
+        orders = await quorate.source("orders", session_id=1)
+        await orders.publish(b"0")
+        desk = files(tmp_path / "desk", authority, "desk", hosts=())
+        seen: asyncio.Queue[object] = asyncio.Queue()
+        async with connect(stores.named(NAMES), tls=desk) as other:
+            await other.receiver("orders", on_event=seen.put_nowait)
+            async with asyncio.timeout(10):
+                while not isinstance(event := await seen.get(), SourceAttached):
+                    pass
+        stranger = files(tmp_path / "stranger", authority, "stranger", hosts=())
+        async with open_channel(event.address, stranger) as channel:
+            with pytest.raises(AccessDenied) as caught, errors_of(event.address):
+                await anext(aiter(attached(channel)))
+        error = caught.value
+        assert (error.identity, error.verb, error.topic) == ("stranger", "receive", "orders")
+
+
+def attached(channel: grpc.aio.Channel) -> Any:
+    """Return the call with which a receiver attaches to the source."""
+    source = v1.SourceName(topic="orders", session_id=1)
+    request = source_v1.AttachRequest(
+        source=source, session_id=2, protocol_version=PROTOCOL_VERSION
+    )
+    return SourceStub(channel).Attach(request)
 
 
 def test_what_is_no_tls_setting_is_refused(tmp_path: Path) -> None:

@@ -120,6 +120,11 @@ COMMANDS = {
         "certificates",
         "Make certificates to try secure connections.",
     ),
+    "token": Lazy(
+        "quorate.console.commands.token",
+        "token",
+        "Give an identity a token, or take it away.",
+    ),
     "bench": Lazy(
         "quorate.console.bench", "bench", "Measure throughput and latency on this machine."
     ),
@@ -209,11 +214,11 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _tls_option(key: str, text: str) -> Any:
+def _tls_option(key: str, text: str, metavar: str = "FILE") -> Any:
     return typer.Option(
         None,
         f"--tls-{key}",
-        metavar="FILE",
+        metavar=metavar,
         rich_help_panel="Secure connections",
         help=f"{text}  [QUORATE_TLS_{key.upper()}, or the configuration file]",
     )
@@ -229,9 +234,18 @@ def _options(
     tls_certificate: str | None = _tls_option("certificate", "The certificate of this end."),
     tls_key: str | None = _tls_option("key", "The private key of the certificate."),
     tls_token: str | None = _tls_option("token", "The file of the token of this end."),
+    tls_receivers: str | None = _tls_option(
+        "receivers", "The identities that the sources of this end serve.", "NAME,…"
+    ),
 ) -> None:
     del version  # its callback has shown it
-    flags = {"ca": tls_ca, "certificate": tls_certificate, "key": tls_key, "token": tls_token}
+    flags = {
+        "ca": tls_ca,
+        "certificate": tls_certificate,
+        "key": tls_key,
+        "token": tls_token,
+        "receivers": tls_receivers,
+    }
     if table := {key: value for key, value in flags.items() if value is not None}:
         context.meta[TLS_KEY] = table
 

@@ -31,20 +31,28 @@ class Tls:
     """The path of the private key of the certificate."""
     token: str = ""
     """The path of the bearer token that this end shows with each call; empty: it shows none."""
+    receivers: str = ""
+    """The identities of the receivers that the sources of this end serve, with commas between
+    them. Empty: all that have a certificate of the authorities."""
 
     def __post_init__(self) -> None:
         """Take paths of any kind. Raises InvalidArgument."""
         for each in fields(self):
             value = getattr(self, each.name)
-            path = value.__fspath__() if hasattr(value, "__fspath__") else value
-            if not isinstance(path, str):
-                raise InvalidArgument(f"tls.{each.name}", f"{value!r} is not a path")
-            object.__setattr__(self, each.name, path)
+            text = value.__fspath__() if hasattr(value, "__fspath__") else value
+            if not isinstance(text, str):
+                raise InvalidArgument(f"tls.{each.name}", f"{value!r} is neither a path nor a text")
+            object.__setattr__(self, each.name, text)
         if not self.ca:
             raise InvalidArgument("tls.ca", "must be given")
         if bool(self.certificate) != bool(self.key):
             missing = "key" if self.certificate else "certificate"
             raise InvalidArgument(f"tls.{missing}", "must be given: the two go together")
+
+    @property
+    def may_receive(self) -> frozenset[str]:
+        """The identities of the receivers that the sources of this end serve; empty: all."""
+        return frozenset(name.strip() for name in self.receivers.split(",") if name.strip())
 
 
 TLS_KEYS = tuple(each.name for each in fields(Tls))

@@ -25,10 +25,11 @@ Stamp = tuple[tuple[int, int, int], ...]
 
 def stamp_of(tls: Tls) -> Stamp:
     """Return the stamp of the files. One that is missing for now has a stamp, too."""
-    return tuple(_stamp(path) for path in (tls.ca, tls.certificate, tls.key) if path)
+    return tuple(file_stamp(path) for path in (tls.ca, tls.certificate, tls.key) if path)
 
 
-def _stamp(path: str) -> tuple[int, int, int]:
+def file_stamp(path: str) -> tuple[int, int, int]:
+    """Return the stamp of one file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -112,14 +113,14 @@ class _Bearer(grpc.AuthMetadataPlugin):
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._stamp = _stamp(path)
+        self._stamp = file_stamp(path)
         self._token = _token(path)
 
     def __call__(
         self, context: grpc.AuthMetadataContext, callback: grpc.AuthMetadataPluginCallback
     ) -> None:
         del context  # the token is the same for every call
-        stamp = _stamp(self._path)
+        stamp = file_stamp(self._path)
         if stamp != self._stamp:
             self._stamp = stamp
             try:

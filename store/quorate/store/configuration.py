@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from quorate.protocol.access import EVERY_VERB, AccessRule, Verb
 from quorate.protocol.addresses import normal_address
 from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
 from quorate.protocol.limits import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_USUAL
@@ -55,6 +56,7 @@ Durability = Literal["fsync", "os", "memory", "state-only"]
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
+VerbName = Literal["send", "receive", "subscribe", "query", "delete", "operate", "replicate"]
 Condition = Literal["acknowledged", "archived"]
 
 
@@ -105,6 +107,8 @@ class TlsConfiguration(BaseModel):
     mutual: bool = True
     """Whether each client must have a certificate of one of these authorities. If not, clients show
     tokens."""
+    tokens: Path | None = None
+    """The file with the identities of those who show tokens, and the hash of each token."""
     token: Path | None = None
     """The file of the token that the store shows to its peers. Needed where they are not mutual."""
 
@@ -113,6 +117,22 @@ class TlsConfiguration(BaseModel):
         """The files as a channel or a server takes them."""
         paths = {"ca": self.ca, "certificate": self.certificate, "key": self.key}
         return Tls(**{name: str(path) for name, path in paths.items()}, token=str(self.token or ""))
+
+
+class AccessConfiguration(BaseModel):
+    """A rule of access: identities that may do something with topics."""
+
+    model_config = _MODEL
+
+    identities: Annotated[tuple[str, ...], Field(min_length=1)]
+    """The alternative names in a certificate, its common name if it has none, or the identities of
+    tokens. `*` stands for everybody who has one."""
+    verbs: Annotated[tuple[VerbName, ...], Field(min_length=1)]
+    """The things that they may do. `replicate` is for the other stores. `docs/security.md` says
+    which call needs which verb."""
+    topics: tuple[Pattern, ...] = ()
+    """Regular expressions of RE2, of which one must match the whole topic. Not given: all
+    topics."""
 
 
 class StoreConfiguration(BaseModel):
@@ -211,8 +231,33 @@ class StoreConfiguration(BaseModel):
     """Seconds in which the store reads and checks everything that it holds once. 0: never."""
     tls: TlsConfiguration | None = None
     """Settings of TLS. Not given: connections are not secure, for clients and for peers."""
+    access: tuple[AccessConfiguration, ...] = ()
+    """Rules of access. With one or more of them, what none permits is denied, also to the other
+    stores, which need `replicate`. Not given: whoever can connect may do everything."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The lowest level of the log lines that the store writes."""
+
+    @model_validator(mode="after")
+    def _knows_identities(self) -> Self:
+        if not self.access:
+            return self
+        if self.tls is None:
+            raise ValueError("access needs tls: without it nobody can prove an identity")
+        if not self.tls.mutual and self.tls.tokens is None:
+            raise ValueError(
+                "access needs tls.tokens, or tls.mutual = true: nobody can prove an identity"
+            )
+        return self
+
+    @property
+    def access_rules(self) -> tuple[AccessRule, ...]:
+        """The rules of access; empty: calls are not checked."""
+        if not self.access and self.tls is not None and self.tls.tokens is not None:
+            return (EVERY_VERB,)
+        return tuple(
+            AccessRule(frozenset(each.identities), frozenset(map(Verb, each.verbs)), each.topics)
+            for each in self.access
+        )
 
     @model_validator(mode="after")
     def _can_be_reached(self) -> Self:

@@ -16,7 +16,9 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+from quorate.protocol.access import Access
 from quorate.protocol.errors import (
     DataDirectoryCorrupt,
     InvalidArgument,
@@ -28,6 +30,7 @@ from quorate.protocol.identity import SourceName
 from quorate.store import startup
 from quorate.store.configuration import StoreConfiguration
 from quorate.store.engine import Engine
+from quorate.store.rpc.guard import guarded
 from quorate.store.rpc.journal import JournalReports
 from quorate.store.rpc.operator import Upkeep
 from quorate.store.rpc.service import Service
@@ -67,6 +70,7 @@ from quorate.store.tasks.retention import Releasing
 from quorate.transport.channels import listen, new_server
 from quorate.transport.credentials import check_files
 from quorate.transport.heartbeat import Listening
+from quorate.transport.identities import TokenFile
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import add_StoreServicer_to_server
@@ -385,10 +389,20 @@ class StoreNode:
             newcomers,
             subscriptions,
         )
-        add_StoreServicer_to_server(self._service, self._server)
+        add_StoreServicer_to_server(self._guarded(self._service), self._server)
         self._server.add_generic_rpc_handlers((listening.handler(),))
         await self._server.start()
         return upkeep
+
+    def _guarded(self, service: Service) -> Any:
+        """Return the service as it is served: behind the guard, if there are rules of access."""
+        configuration = self._configuration
+        rules = configuration.access_rules
+        if not rules:
+            return service
+        files = configuration.tls and configuration.tls.tokens
+        tokens = None if files is None else TokenFile(str(files))
+        return guarded(service, Access(rules), tokens, service.refuse)
 
     def _durability(self, topic: str) -> v1.Durability:
         return _DURABILITIES[self._configuration.durability_of(topic)]

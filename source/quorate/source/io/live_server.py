@@ -13,7 +13,9 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from quorate.protocol.access import Verb
 from quorate.protocol.errors import (
+    AccessDenied,
     ConfigurationInvalid,
     InvalidArgument,
     QuorateError,
@@ -26,6 +28,7 @@ from quorate.source.io.live_stream import Context, LiveStream
 from quorate.transport.channels import frame_stream_handler, listen, new_server
 from quorate.transport.failures import abort, check_version
 from quorate.transport.heartbeat import Listening
+from quorate.transport.identities import names_of
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.source_pb2 import AttachRequest, ConfirmRequest, ConfirmResponse
 
@@ -135,7 +138,7 @@ class LiveServer:
 
     async def _attach(self, request: AttachRequest, context: Context) -> None:
         try:
-            stream = self._stream(request)
+            stream = self._stream(request, context)
         except QuorateError as error:
             await abort(context, error)
         await stream.attach(request, context, self._listening)
@@ -146,7 +149,7 @@ class LiveServer:
         context: grpc.aio.ServicerContext[v1.FetchRequest, v1.FetchResponse],
     ) -> AsyncIterator[v1.FetchResponse]:
         try:
-            responses = self._stream(request).fetch(request)
+            responses = self._stream(request, context).fetch(request)
         except QuorateError as error:
             await abort(context, error)
         for response in responses:
@@ -158,19 +161,27 @@ class LiveServer:
         context: grpc.aio.ServicerContext[ConfirmRequest, ConfirmResponse],
     ) -> ConfirmResponse:
         try:
-            self._stream(request).confirm(request)
+            self._stream(request, context).confirm(request)
         except QuorateError as error:
             await abort(context, error)
         return ConfirmResponse()
 
-    def _stream(self, request: Any) -> LiveStream:
+    def _stream(self, request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> LiveStream:
         """Return the live stream of the source that a request names: of its newest instance.
 
-        An instance that still registers counts only if there is no other. Raises UnknownTopic.
+        An instance that still registers counts only if there is no other. Raises UnknownTopic, or
+        AccessDenied if the source does not serve the receiver.
         """
+        self._check_receiver(request.source.topic, context)
         check_version(f"{self._host}:{self._port}", request.protocol_version)
         name = source_from_wire(request.source)
         streams = self._streams.get(name)
         if not streams:
             raise UnknownTopic(name.topic, ", ".join(sorted({one.topic for one in self._streams})))
         return next((stream for stream in reversed(streams) if stream.started), streams[-1])
+
+    def _check_receiver(self, topic: str, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        """Raise AccessDenied unless the source serves the receiver that calls."""
+        served = frozenset() if self._tls is None else self._tls.may_receive
+        if served and served.isdisjoint(names := names_of(context, None)):
+            raise AccessDenied(", ".join(sorted(names)), Verb.RECEIVE.value, topic)
