@@ -72,9 +72,12 @@ def table_of_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {key: environment[name] for name, key in TLS_VARIABLES.items() if environment.get(name)}
 
 
-def environment_of(tls: Tls) -> dict[str, str]:
-    """Return the variables that give these settings, for this process and its children."""
-    return {name: getattr(tls, key) for name, key in TLS_VARIABLES.items()}
+def environment_of(tls: Tls | None) -> dict[str, str]:
+    """Return the variables that give these settings, for this process and its children.
+
+    tls: None: the variables are empty, so that those of the parent do not count.
+    """
+    return {name: getattr(tls, key, "") for name, key in TLS_VARIABLES.items()}
 
 
 def read_tls(table: Any, problems: list[str]) -> Tls | None:

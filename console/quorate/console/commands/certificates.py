@@ -13,8 +13,6 @@ from quorate.console.ui.output import Output, print_json
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.tls import environment_of
 
-LOCAL_HOSTS = ("127.0.0.1", "localhost")
-
 
 def certificates(
     context: typer.Context,
@@ -36,12 +34,18 @@ def certificates(
     An authority that the directory has already is used again, and files of an end are replaced. The
     key of the authority lies there unprotected: for production use an authority of your own.
     """
-    from quorate.console.group.certificate_files import CertificateFiles
+    from quorate.console.group.certificate_files import (
+        CLIENT,
+        LOCAL_HOSTS,
+        CertificateFiles,
+    )
 
     context.meta[OUTPUT_KEY] = output
-    ends = dict(map(_parsed, end or ("a", "b", "c", "client")))
+    ends = dict(map(_parsed, end or ("a", "b", "c", CLIENT)))
     files = CertificateFiles(directory)
-    made = {identity: files.issue(identity, hosts) for identity, hosts in ends.items()}
+    made = {
+        identity: files.issue(identity, hosts or LOCAL_HOSTS) for identity, hosts in ends.items()
+    }
     if output in (Output.JSON, Output.JSONL):
         print_json({"ends": {identity: asdict(tls) for identity, tls in made.items()}})
         return
@@ -61,4 +65,4 @@ def _parsed(text: str) -> tuple[str, tuple[str, ...]]:
     identity, _, hosts = text.partition("=")
     if not identity or "/" in identity or identity.startswith("."):
         raise InvalidArgument("--end", f"{text!r} does not begin with the name of an end")
-    return identity, tuple(hosts.split(",")) if hosts else LOCAL_HOSTS
+    return identity, tuple(hosts.split(",")) if hosts else ()

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from quorate.console.commands.certificates import LOCAL_HOSTS, export_line
+from quorate.console.commands.certificates import export_line
 from quorate.console.group.children import (
     StoreChild,
     founded,
@@ -26,7 +26,6 @@ from quorate.protocol.errors import InvalidArgument, StoreNotReady
 from quorate.protocol.exit_codes import FAILED
 from quorate.protocol.tls import Tls, environment_of, tls_of_environment
 
-_CLIENT = "client"
 _NAMES = "abcdefghi"
 """The names of the stores. A store that has a name may move to another address."""
 
@@ -68,6 +67,7 @@ def dev(
             if base_port
             else free_addresses(stores)
         )
+        os.environ.update(environment_of(None))
         named = dict(zip(_NAMES, addresses, strict=False))
         made = _certificates(data_directory / "tls", named) if tls else {}
         group = [
@@ -101,13 +101,10 @@ def dev(
 
 
 def _certificates(directory: Path, stores: Iterable[str]) -> dict[str, Tls]:
-    """Make certificates for stores and for clients. This command is such a client, too."""
-    from quorate.console.group.certificate_files import CertificateFiles
+    # Imported here, because it needs an extra.
+    from quorate.console.group.certificate_files import for_local_group
 
-    files = CertificateFiles(directory)
-    made = {name: files.issue(name, LOCAL_HOSTS) for name in (*stores, _CLIENT)}
-    os.environ.update(environment_of(made[_CLIENT]))
-    return made
+    return for_local_group(directory, stores)
 
 
 async def _serve(group: list[StoreChild], end: str) -> bool:

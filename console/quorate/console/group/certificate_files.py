@@ -6,13 +6,15 @@ How a certificate is made is not known here.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from quorate.console.group.authority import Authority
 from quorate.protocol.errors import ConfigurationInvalid
-from quorate.protocol.tls import Tls
+from quorate.protocol.tls import Tls, environment_of
 
+LOCAL_HOSTS = ("127.0.0.1", "localhost")
+CLIENT = "client"
 AUTHORITY = "ca.pem"
 AUTHORITY_KEY = "ca.key.pem"
 
@@ -51,6 +53,13 @@ class CertificateFiles:
         _replace(Path(tls.certificate), issued.certificate)
         _replace(Path(tls.ca), self._authority.certificate)
         return tls
+
+
+def for_local_group(directory: Path, stores: Iterable[str]) -> dict[str, Tls]:
+    """Make certificates for stores on this machine, and for this process, which is their client."""
+    files = CertificateFiles(directory)
+    os.environ.update(environment_of(files.issue(CLIENT, LOCAL_HOSTS)))
+    return {name: files.issue(name, LOCAL_HOSTS) for name in stores}
 
 
 def _replace(path: Path, content: bytes, *, secret: bool = False) -> None:

@@ -193,7 +193,7 @@ class StoreChild(Child):
             name,
             ("quorate.console.main", *self._command, "--stop-with-parent", "-o", "json"),
             directory.with_name(f"{directory.name}.log"),
-            None if tls is None else environment_of(tls),
+            environment_of(tls),
         )
 
     @property
