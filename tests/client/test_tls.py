@@ -13,10 +13,13 @@ import grpc.aio
 import pytest
 from tests.certificates import files
 from tests.source.real_stores import RealStores
+from tests.test_documents import DOCS
+from tests.test_snippets import snippets
 
 from quorate.client import Client, SourceOptions, Subscriber, Tls, connect, connect_blocking
 from quorate.client.receiver_events import SourceAttached
 from quorate.console.group.authority import Authority
+from quorate.console.group.certificate_files import CertificateFiles
 from quorate.errors import (
     AccessDenied,
     ConfigurationInvalid,
@@ -212,6 +215,50 @@ def attached(channel: grpc.aio.Channel) -> Any:
         source=source, session_id=2, protocol_version=PROTOCOL_VERSION
     )
     return SourceStub(channel).Attach(request)
+
+
+async def test_a_receiver_without_a_certificate_gets_messages_from_the_stores(
+    stores: SecureStores, tls: Tls
+) -> None:
+    await stores.stop(NAMES)
+    for name in NAMES:
+        stores.settings[name]["tls"]["mutual"] = False
+    await stores.start(NAMES)
+    async with (
+        connect(stores.named(NAMES), tls=tls) as sending,
+        connect(stores.named(NAMES), tls=Tls(tls.ca)) as receiving,
+    ):
+        orders = await sending.source("orders", session_id=1)
+        receiver = await receiving.receiver("orders")
+        for payload in (b"0", b"1"):
+            await orders.publish(payload)
+            async with asyncio.timeout(10):
+                assert (await anext(aiter(receiver))).payload == payload
+
+
+@pytest.mark.expects_log("No secure connection|does not take")
+async def test_one_store_that_has_expired_is_as_good_as_one_that_is_down(
+    stores: SecureStores, tls: Tls, authority: Authority, tmp_path: Path
+) -> None:
+    files(tmp_path / "c-tls", authority, "store-c", days=-1)
+    async with connect(stores.named(NAMES), tls=tls) as quorate:
+        orders = await quorate.source("orders", session_id=1)
+        receipt = await orders.publish(b"0")
+        assert set(receipt.stores) == {"a", "b"}
+        stores.rotate("c")
+        async with asyncio.timeout(30):
+            while "c" not in (await orders.publish(b"more")).stores:
+                pass
+
+
+def test_the_program_of_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python of docs/security.md runs where `quorate certificates` was run as it says."""
+    monkeypatch.chdir(tmp_path)
+    CertificateFiles(tmp_path / "pki").issue("desk", ["app.example"])
+    (program,) = (each for each in snippets(DOCS / "security.md") if each.language == "python")
+    names: dict[str, Any] = {}
+    exec(program.code, names)
+    assert names["quorate"]._settings.tls == names["tls"]
 
 
 def test_what_is_no_tls_setting_is_refused(tmp_path: Path) -> None:

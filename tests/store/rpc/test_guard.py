@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -168,7 +169,10 @@ async def test_refusals_are_counted_and_logged_once_for_an_identity_and_a_verb(
 
 
 @pytest.mark.expects_log("may not")
-async def test_tokens_name_callers_without_certificates(guarded: Guarded) -> None:
+async def test_tokens_name_callers_without_certificates(
+    guarded: Guarded, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
     token = new_token()
     guarded.tokens.write_text(f"# those who read\nreader {hash_of(token)}\n")
     await guarded.start(mutual=False, tokens=str(guarded.tokens))
@@ -184,6 +188,16 @@ async def test_tokens_name_callers_without_certificates(guarded: Guarded) -> Non
             await client.subscriber("orders", begin="epoch")
     error = await denied(connect(stores, tls=Tls(ca), timeout=5), "subscriber", "orders")
     assert error.identity == ""
+    key = secret_of(guarded.tls["key"])
+    said = caplog.text + str(error) + repr(error) + repr(Tls(ca, token=str(path)))
+    said += repr(vars(guarded.stores._nodes["a"]))
+    assert "AccessDenied" in said
+    assert not [secret for secret in (token, hash_of(token), key) if secret in said]
+
+
+def secret_of(path: str) -> str:
+    """Return a line of a private key."""
+    return Path(path).read_text().splitlines()[1]
 
 
 async def test_an_unknown_token_is_worth_less_than_none(guarded: Guarded) -> None:
@@ -218,7 +232,32 @@ def test_rules_that_cannot_hold_are_refused(tmp_path: Path, text: str, says: str
     assert says in str(caught.value)
 
 
+def test_only_a_store_may_greet_a_store() -> None:
+    call = guard.CALLS["Inventory"]
+    greeting = store_pb2.Greeting(store_name="b")
+    assert call.verbs(store_pb2.InventoryRequest(greeting=greeting)) == (Verb.REPLICATE,)
+    assert Verb.QUERY in call.verbs(store_pb2.InventoryRequest())
+
+
+def test_the_document_names_the_verbs_of_every_call() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "security.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", text, re.M))
+    for name, call in guard.CALLS.items():
+        of_call: dict[str, list[Any]] = {
+            "Deregister": [
+                store_pb2.DeregisterRequest(),
+                store_pb2.DeregisterRequest(receiver_session_id=1),
+                store_pb2.DeregisterRequest(unused_promise_to=b"i"),
+            ],
+            "Inventory": [store_pb2.InventoryRequest()],
+        }
+        verbs = {str(verb) for request in of_call.get(name, [None]) for verb in call.verbs(request)}
+        assert set(re.findall(r"`(\w+)`", rows[name])) == verbs, name
+    assert set(rows) >= set(guard.CALLS) | {"Attach", "Confirm", "Beat"}
+
+
 def test_every_verb_permits_some_call() -> None:
-    requests = {name: store_pb2.DeregisterRequest() for name in guard.CALLS}
+    requests: dict[str, Any] = dict.fromkeys(guard.CALLS, store_pb2.DeregisterRequest())
+    requests["Inventory"] = store_pb2.InventoryRequest()
     verbs = {verb for name, call in guard.CALLS.items() for verb in call.verbs(requests[name])}
     assert verbs == set(Verb)

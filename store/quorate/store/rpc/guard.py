@@ -71,6 +71,13 @@ def _ending(request: store_v1.DeregisterRequest) -> tuple[Verb, ...]:
     return (Verb.DELETE, Verb.SEND) if request.unused_promise_to else (Verb.DELETE,)
 
 
+def _asking(request: store_v1.InventoryRequest) -> tuple[Verb, ...]:
+    """A store learns from a greeting, so only another store may greet it."""
+    if request.HasField("greeting"):
+        return (Verb.REPLICATE,)
+    return (Verb.REPLICATE, Verb.QUERY, Verb.OPERATE)
+
+
 def _by(*verbs: Verb) -> Callable[[Any], tuple[Verb, ...]]:
     return lambda _: verbs
 
@@ -92,7 +99,7 @@ CALLS = {
     "Status": _Call(_LOOKS, _pattern),
     "Journal": _Call(_LOOKS, _pattern),
     "Deregister": _Call(_ending, _source),
-    "Inventory": _Call(_by(Verb.REPLICATE, Verb.QUERY, Verb.OPERATE), _source_or_all),
+    "Inventory": _Call(_asking, _source_or_all),
     "Digest": _Call(_by(Verb.REPLICATE, Verb.QUERY, Verb.OPERATE), _source),
     "Archived": _Call(_by(Verb.OPERATE), _source),
     "Repair": _Call(_by(Verb.OPERATE), _source_or_all),
