@@ -58,7 +58,7 @@ class Section(NamedTuple):
 
 
 SECTIONS = (
-    Section("The client", "quorate.client", ("connect", "Client")),
+    Section("The client", "quorate.client", ("connect", "Client", "Tls")),
     Section("Sources", "quorate.client", ("Source", "SourceOptions", "FlightBehaviour",
         "WithoutQuorum", "StabilityEvents", "ReceiverPacing", "Delays", "Outgoing",
         "UnstableMessage", "Receipt", "Durability")),

@@ -74,7 +74,7 @@ WITHOUT_ASYNCIO = {
     "__aexit__": "__exit__",
     "__aiter__": "__iter__",
 }
-OF_CLIENTS = {"connections", "delays", "live_servers", "on_closed"}
+OF_CLIENTS = {"connections", "delays", "live_servers", "on_closed", "tls"}
 """The arguments that only a client gives to a source or receiver."""
 
 

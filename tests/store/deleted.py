@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
+import grpc.aio
 from tests.store.support import FIRST_LINEAGE, INCARNATION, ORDERS, World, batch
 
 from quorate.protocol.errors import Closed
@@ -33,6 +34,7 @@ from quorate.store.storage.interface import (
 from quorate.store.storage.maintenance_records import LossRecord
 from quorate.store.tasks import lifecycle
 from quorate.store.turns import Turn
+from quorate.transport.channels import open_channel
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -152,6 +154,10 @@ class Heardsay:
 
     def inventories(self) -> dict[str, Heard]:
         return self._heard
+
+    def open_channel(self, address: str) -> grpc.aio.Channel:
+        """Nobody is there."""
+        return open_channel(address)
 
     answering = inventories
 

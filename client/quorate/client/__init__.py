@@ -18,6 +18,7 @@ from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout, StoreGroup
 from quorate.protocol.pacing import ReceiverPacing
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
+from quorate.protocol.tls import Tls
 from quorate.receiver.message import DeliveredBatch, Message, MessageHandle
 from quorate.receiver.options import AcknowledgeMode, ConfirmDelivery, ReceiverOptions
 from quorate.receiver.receiver import Receiver
@@ -68,6 +69,7 @@ __all__ = [
     "StoreAddress",
     "StoreGroup",
     "Subscriber",
+    "Tls",
     "UnstableMessage",
     "WithoutQuorum",
     "connect",

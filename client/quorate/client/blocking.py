@@ -23,6 +23,7 @@ from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import Closed
 from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
+from quorate.protocol.tls import Tls
 from quorate.receiver.blocking import Receiver
 from quorate.receiver.events import Event as ReceiverEvent
 from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
@@ -62,6 +63,7 @@ def connect_blocking(
     heartbeat_interval: float = HEARTBEAT_SECONDS,
     heartbeat_timeout: float = SILENCE_SECONDS,
     delays: Delays | None = None,
+    tls: Tls | None = None,
 ) -> Client:
     """Return a client of these stores, for code without asyncio.
 
@@ -69,7 +71,13 @@ def connect_blocking(
     """
     return Client(
         read_settings(
-            stores, previous_policies, timeout, heartbeat_interval, heartbeat_timeout, delays
+            stores,
+            previous_policies,
+            timeout,
+            heartbeat_interval,
+            heartbeat_timeout,
+            delays,
+            tls,
         )
     )
 
@@ -83,8 +91,8 @@ class Client:
     def __init__(self, settings: Settings) -> None:
         """Remember the stores. Applications use `connect_blocking`."""
         self._settings = settings
-        self._connections = Connections(settings.heartbeat)
-        self._live_servers = LiveServers()
+        self._connections = Connections(settings.heartbeat, settings.tls)
+        self._live_servers = LiveServers(settings.tls)
         self._open: dict[object, Source | Receiver | Subscriber] = {}
         self._lock = threading.Lock()
         self._closed = False

@@ -23,6 +23,7 @@ from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import Closed
 from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
+from quorate.protocol.tls import Tls
 from quorate.receiver.events import Event as ReceiverEvent
 from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
 from quorate.receiver.receiver import Receiver
@@ -56,6 +57,7 @@ def connect(
     heartbeat_interval: float = HEARTBEAT_SECONDS,
     heartbeat_timeout: float = SILENCE_SECONDS,
     delays: Delays | None = None,
+    tls: Tls | None = None,
 ) -> Client:
     """Return a client of these stores.
 
@@ -73,15 +75,24 @@ def connect(
       hung, and a store or a source this client. Events report it.
     - delays: how long sources and receivers wait between attempts to reach a peer, unless their
       options say otherwise in code; None: as their options say.
+    - tls: the files for secure connections, made by Tls; None: those of the file, or
+      connections are not secure.
 
     The call does not speak with the stores: the first source or receiver that opens does. Use the
     client on one event loop.
 
-    Raises InvalidArgument, or ConfigurationInvalid with every problem of a file.
+    Raises InvalidArgument, or ConfigurationInvalid with every problem of a file. The files of
+    TLS count, too.
     """
     return Client(
         read_settings(
-            stores, previous_policies, timeout, heartbeat_interval, heartbeat_timeout, delays
+            stores,
+            previous_policies,
+            timeout,
+            heartbeat_interval,
+            heartbeat_timeout,
+            delays,
+            tls,
         )
     )
 
@@ -95,8 +106,8 @@ class Client:
     def __init__(self, settings: Settings) -> None:
         """Remember the stores. Applications use `connect`."""
         self._settings = settings
-        self._connections = Connections(settings.heartbeat)
-        self._live_servers = LiveServers()
+        self._connections = Connections(settings.heartbeat, settings.tls)
+        self._live_servers = LiveServers(settings.tls)
         self._opening: set[asyncio.Task[Any]] = set()
         self._open: dict[object, Source | Receiver | Subscriber] = {}
         self._closed = False

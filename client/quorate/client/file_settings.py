@@ -16,11 +16,12 @@ from quorate.protocol.errors import ConfigurationInvalid
 from quorate.protocol.layout import Layout
 from quorate.protocol.layout_text import LAYOUT_KEYS, read_layout_keys, read_previous
 from quorate.protocol.option_text import FileOptions, read_section
+from quorate.protocol.tls import Tls, read_tls
 from quorate.receiver.options import ReceiverOptions
 from quorate.source.options import SourceOptions
 
 _OF_THE_COMMAND = ("output", "timeout")
-_KEYS = (*LAYOUT_KEYS, "previous", "source", "receiver", *_OF_THE_COMMAND)
+_KEYS = (*LAYOUT_KEYS, "previous", "tls", "source", "receiver", *_OF_THE_COMMAND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class FileSettings:
 
     layout: Layout
     previous: tuple[Layout, ...]
+    tls: Tls | None
     options: OptionSections
 
 
@@ -57,10 +59,11 @@ def read_file(path: Path) -> FileSettings:
     problems += wrong
     previous, wrong = read_previous(values.get("previous", []))
     problems += wrong
+    tls = read_tls(values["tls"], problems) if "tls" in values else None
     options = _read_sections(values, problems)
     if layout is None or problems:
         raise ConfigurationInvalid(str(path), "\n".join(f"  {each}" for each in problems))
-    return FileSettings(layout, previous, options)
+    return FileSettings(layout, previous, tls, options)
 
 
 def _read_sections(values: Mapping[str, Any], problems: list[str]) -> OptionSections:

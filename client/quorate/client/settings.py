@@ -20,8 +20,10 @@ from quorate.protocol.heartbeat import Heartbeat
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.timeouts import check_timeout
+from quorate.protocol.tls import Tls
 from quorate.receiver.options import ReceiverOptions
 from quorate.source.options import SourceOptions
+from quorate.transport.credentials import check_files
 
 Stores = str | os.PathLike[str] | Sequence[str | StoreAddress] | Layout
 """The stores, as `connect` takes them."""
@@ -40,6 +42,8 @@ class Settings:
     """The pace of the heartbeats with stores, sources and receivers."""
     delays: Delays | None
     """The delays of all sources and receivers; None: those of their options."""
+    tls: Tls | None
+    """The TLS files; None: connections are not secure."""
     options: OptionSections = field(default_factory=OptionSections)
     """The options that a file has for sources and receivers."""
 
@@ -64,6 +68,7 @@ def read_settings(
     heartbeat_interval: float,
     heartbeat_timeout: float,
     delays: Delays | None,
+    tls: Tls | None,
 ) -> Settings:
     """Return the settings of a client.
 
@@ -72,15 +77,26 @@ def read_settings(
     check_timeout(timeout)
     if not isinstance(delays, Delays | None):
         raise InvalidArgument("delays", f"{delays!r} is not made by Delays")
+    if not isinstance(tls, Tls | None):
+        raise InvalidArgument("tls", f"{tls!r} is not made by Tls")
     seconds = inf if timeout is None else timeout
     previous = tuple(read_layout(earlier) for earlier in previous_policies)
     heartbeat = Heartbeat(interval=heartbeat_interval, timeout=heartbeat_timeout)
     file = _file(stores)
     if file is None:
-        return Settings(read_layout(stores), previous, seconds, heartbeat, delays)
+        return _checked(Settings(read_layout(stores), previous, seconds, heartbeat, delays, tls))
     read = read_file(file)
     before = (*read.previous, *previous)
-    return Settings(read.layout, before, seconds, heartbeat, delays, read.options)
+    return _checked(
+        Settings(read.layout, before, seconds, heartbeat, delays, tls or read.tls, read.options)
+    )
+
+
+def _checked(settings: Settings) -> Settings:
+    """Return the settings, if their TLS files can be used. Raises ConfigurationInvalid."""
+    if settings.tls is not None:
+        check_files(settings.tls)
+    return settings
 
 
 def read_layout(stores: Stores) -> Layout:

@@ -6,6 +6,7 @@ quorate.protocol.errors.
 """
 
 from quorate.protocol.errors import (
+    AccessDenied,
     ArchiveChanged,
     ArchiveDiffers,
     ArchiveInvalid,
@@ -62,6 +63,7 @@ from quorate.protocol.errors import (
     StoreNotReady,
     StoreStopping,
     TakenOver,
+    TlsFailed,
     TooManyRegistrations,
     TooManySubscriptions,
     TopicHasNoKeys,
@@ -75,6 +77,7 @@ from quorate.protocol.errors import (
 )
 
 __all__ = [
+    "AccessDenied",
     "ArchiveChanged",
     "ArchiveDiffers",
     "ArchiveInvalid",
@@ -131,6 +134,7 @@ __all__ = [
     "StoreNotReady",
     "StoreStopping",
     "TakenOver",
+    "TlsFailed",
     "TooManyRegistrations",
     "TooManySubscriptions",
     "TopicHasNoKeys",

@@ -16,6 +16,7 @@ import typer.core
 import typer.main
 
 from quorate.console.ui.exits import (
+    TLS_KEY,
     report,
     say,
 )
@@ -119,6 +120,16 @@ COMMANDS = {
         "store",
         "Run a store, check its configuration, or readmit it.",
     ),
+    "certificates": Lazy(
+        "quorate.console.commands.certificates",
+        "certificates",
+        "Make certificates to try secure connections.",
+    ),
+    "token": Lazy(
+        "quorate.console.commands.token",
+        "token",
+        "Give an identity a token, or take it away.",
+    ),
     "bench": Lazy(
         "quorate.console.bench", "bench", "Measure throughput and latency on this machine."
     ),
@@ -126,6 +137,7 @@ COMMANDS = {
 
 
 EXTRAS = {
+    "cryptography": "certificates",
     "rocksdict": "store",
     "pydantic": "store",
     "psutil": "bench",
@@ -207,13 +219,40 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _tls_option(key: str, text: str, metavar: str = "FILE") -> Any:
+    return typer.Option(
+        None,
+        f"--tls-{key}",
+        metavar=metavar,
+        rich_help_panel="Secure connections",
+        help=f"{text}  [QUORATE_TLS_{key.upper()}, or the configuration file]",
+    )
+
+
 @app.callback()
 def _options(
+    context: typer.Context,
     version: bool = typer.Option(
         False, "--version", callback=_show_version, is_eager=True, help="Show the version."
     ),
+    tls_ca: str | None = _tls_option("ca", "The authorities that make certificates."),
+    tls_certificate: str | None = _tls_option("certificate", "The certificate of this end."),
+    tls_key: str | None = _tls_option("key", "The private key of the certificate."),
+    tls_token: str | None = _tls_option("token", "The file of the token of this end."),
+    tls_receivers: str | None = _tls_option(
+        "receivers", "The identities that the sources of this end serve.", "NAME,…"
+    ),
 ) -> None:
     del version  # its callback has shown it
+    flags = {
+        "ca": tls_ca,
+        "certificate": tls_certificate,
+        "key": tls_key,
+        "token": tls_token,
+        "receivers": tls_receivers,
+    }
+    if table := {key: value for key, value in flags.items() if value is not None}:
+        context.meta[TLS_KEY] = table
 
 
 def _stand_in() -> None:

@@ -1,18 +1,24 @@
-"""Channels and servers as Quorate sets them up, and the streams that carry ready-made frames.
+"""Channels and servers as Quorate sets them up, secure or not, and streams of ready-made frames.
 
 Nothing here knows the contents of a frame.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import grpc
 import grpc.aio
 
+from quorate.protocol.errors import ConfigurationInvalid
 from quorate.protocol.limits import FRAME_BYTES_MAX
+from quorate.protocol.tls import Tls
 from quorate.transport import forks
+from quorate.transport.credentials import channel_credentials, server_credentials, stamp_of
+
+_log = logging.getLogger("quorate.transport")
 
 UNANSWERED_SECONDS_MAX = 10.0
 """The time, in seconds, in which a store answers a call.
@@ -46,26 +52,92 @@ _SERVER_OPTIONS = [
     ("grpc.so_reuseport", 0),
 ]
 
+OpenChannel = Callable[[str], grpc.aio.Channel]
+"""Opens a channel to the host:port of a peer."""
 
-def open_channel(address: str) -> grpc.aio.Channel:
-    """Return a channel to host:port, which connects on first use. Raises UsedBeforeFork."""
-    forks.use()
-    return grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
+_NOT_CONNECTED = (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.TRANSIENT_FAILURE)
 
 
-def open_blocking_channel(address: str) -> grpc.Channel:
-    """Return a channel to host:port for code without asyncio, which connects on first use.
+def open_channel(address: str, tls: Tls | None = None) -> grpc.aio.Channel:
+    """Return a channel to host:port, which connects on first use.
 
-    Raises UsedBeforeFork.
+    tls: None: the channel is not secure. Raises UsedBeforeFork, ConfigurationInvalid.
     """
     forks.use()
-    return grpc.insecure_channel(address, options=_CHANNEL_OPTIONS)
+    if tls is None:
+        return grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
+    return grpc.aio.secure_channel(address, channel_credentials(tls), options=_CHANNEL_OPTIONS)
+
+
+def open_blocking_channel(address: str, tls: Tls | None = None) -> grpc.Channel:
+    """Return a channel to host:port for code without asyncio, which connects on first use.
+
+    tls: None: the channel is not secure. Raises UsedBeforeFork, ConfigurationInvalid.
+    """
+    forks.use()
+    if tls is None:
+        return grpc.insecure_channel(address, options=_CHANNEL_OPTIONS)
+    return grpc.secure_channel(address, channel_credentials(tls), options=_CHANNEL_OPTIONS)
+
+
+class LastingChannel:
+    """A channel to one address that outlives its TLS files: each connection uses the newest."""
+
+    def __init__(self, address: str, tls: Tls | None) -> None:
+        """Open the channel. Raises UsedBeforeFork, ConfigurationInvalid."""
+        self._address = address
+        self._tls = tls
+        self._stamp = None if tls is None else stamp_of(tls)
+        self._channel = open_channel(address, tls)
+        self._earlier: list[grpc.aio.Channel] = []
+
+    @property
+    def channel(self) -> grpc.aio.Channel:
+        """The channel for the next call."""
+        if self._tls is not None and self._channel.get_state() in _NOT_CONNECTED:
+            self._renew(self._tls)
+        return self._channel
+
+    async def close(self) -> None:
+        """Close the channel. Calls that are under way are cancelled."""
+        for channel in (*self._earlier, self._channel):
+            await channel.close()
+
+    def _renew(self, tls: Tls) -> None:
+        """Open another channel if the files were replaced. A channel of gRPC keeps those it has."""
+        stamp = stamp_of(tls)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            renewed = open_channel(self._address, tls)
+        except ConfigurationInvalid as error:
+            _log.warning("the TLS files that were there before stay in use: %s", error)
+            return
+        # A call may have begun on it a moment ago. Closing would cancel the call.
+        self._earlier.append(self._channel)
+        self._channel = renewed
 
 
 def new_server() -> grpc.aio.Server:
     """Return a server without services and ports. Raises UsedBeforeFork."""
     forks.use()
     return grpc.aio.server(options=_SERVER_OPTIONS)
+
+
+def listen(
+    server: grpc.aio.Server, address: str, tls: Tls | None = None, *, mutual: bool = True
+) -> int:
+    """Let a server listen on host:port, and return the port.
+
+    - tls: None: connections are not secure.
+    - mutual: clients must have a certificate, too.
+
+    Raises RuntimeError if the address cannot be listened on; ConfigurationInvalid.
+    """
+    if tls is None:
+        return server.add_insecure_port(address)
+    return server.add_secure_port(address, server_credentials(tls, mutual=mutual))
 
 
 def _as_it_is(frame: bytes) -> bytes:

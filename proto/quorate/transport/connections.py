@@ -13,7 +13,8 @@ import grpc.aio
 
 from quorate.protocol.errors import Unreachable
 from quorate.protocol.heartbeat import Heartbeat
-from quorate.transport.channels import open_channel
+from quorate.protocol.tls import Tls
+from quorate.transport.channels import LastingChannel
 from quorate.transport.heartbeat import Beating
 from quorate.v1.peer_pb2_grpc import PeerStub
 from quorate.v1.source_pb2_grpc import SourceStub
@@ -52,17 +53,17 @@ class Connection:
     @property
     def channel(self) -> grpc.aio.Channel:
         """The channel for the next call. It may be another one for the call after that."""
-        return self._shared.channel
+        return self._shared.stubs.channel
 
     @property
     def store(self) -> Any:
         """The stub for the next call to a store."""
-        return self._shared.store
+        return self._shared.stubs.store
 
     @property
     def source(self) -> Any:
         """The stub for the next call to a source."""
-        return self._shared.source
+        return self._shared.stubs.source
 
     @property
     def openings(self) -> asyncio.Semaphore:
@@ -97,20 +98,27 @@ class Connection:
 class Connections:
     """The connections of one client, all used on one event loop."""
 
-    def __init__(self, heartbeat: Heartbeat | None = None) -> None:
-        """Begin without connections. heartbeat: the pace of heartbeats; None: the usual one."""
+    def __init__(self, heartbeat: Heartbeat | None = None, tls: Tls | None = None) -> None:
+        """Begin without connections.
+
+        - heartbeat: the pace of heartbeats; None: the usual one.
+        - tls: None: the connections are not secure.
+        """
         self._heartbeat = heartbeat or Heartbeat()
+        self._tls = tls
         self._by_address: dict[str, _Shared] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def connect(self, address: str, told: Told | None = None) -> Connection:
         """Return the connection to host:port. The caller releases it.
 
-        told: hears of a peer that is silent, until the connection is released.
+        told: hears of a peer that is silent, until the connection is released. Raises
+        ConfigurationInvalid if the TLS files cannot be used.
         """
         shared = self._by_address.get(address)
         if shared is None:
-            shared = self._by_address[address] = _Shared(address, self._heartbeat, self._unused)
+            shared = _Shared(address, self._tls, self._heartbeat, self._unused)
+            self._by_address[address] = shared
         return Connection(shared, told)
 
     async def close(self) -> None:
@@ -128,21 +136,34 @@ class Connections:
             closing.add_done_callback(self._closing.discard)
 
 
+class _Stubs:
+    """The stubs of one channel."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.channel = channel
+        self.store: Any = StoreStub(channel)
+        self.source: Any = SourceStub(channel)
+        self.peer: Any = PeerStub(channel)
+
+
 class _Shared:
     """The one channel to an address, and its users."""
 
     def __init__(
-        self, address: str, heartbeat: Heartbeat, unused: Callable[[_Shared], None]
+        self,
+        address: str,
+        tls: Tls | None,
+        heartbeat: Heartbeat,
+        unused: Callable[[_Shared], None],
     ) -> None:
         """Begin without users. unused: is called when the last user has left."""
         self.address = address
         self.users: dict[Connection, Told | None] = {}
         self.openings = asyncio.Semaphore(OPENINGS_MAX)
         self.fetches = asyncio.Semaphore(FETCHES_MAX)
-        self.channel = open_channel(address)
-        self.store: Any = StoreStub(self.channel)
-        self.source: Any = SourceStub(self.channel)
-        self.beating = Beating(address, PeerStub(self.channel), heartbeat, self._tell)
+        self._lasting = LastingChannel(address, tls)
+        self._stubs = _Stubs(self._lasting.channel)
+        self.beating = Beating(address, lambda: self.stubs.peer, heartbeat, self._tell)
         self._beats = asyncio.get_running_loop().create_task(self.beating.run())
         self._unused = unused
 
@@ -154,7 +175,15 @@ class _Shared:
     async def close(self) -> None:
         self._beats.cancel()
         await asyncio.gather(self._beats, return_exceptions=True)
-        await self.channel.close()
+        await self._lasting.close()
+
+    @property
+    def stubs(self) -> _Stubs:
+        """The stubs for the next call."""
+        channel = self._lasting.channel
+        if channel is not self._stubs.channel:
+            self._stubs = _Stubs(channel)
+        return self._stubs
 
     def _tell(self, silence: Unreachable | None) -> None:
         for told in list(self.users.values()):

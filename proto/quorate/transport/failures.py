@@ -15,6 +15,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from quorate.protocol.errors import (
+    AccessDenied,
     CorruptBatch,
     EpochTooFar,
     Fenced,
@@ -31,6 +32,7 @@ from quorate.protocol.errors import (
     StorageUnreadable,
     StoreStopping,
     TakenOver,
+    TlsFailed,
     TooManyRegistrations,
     TooManySubscriptions,
     TopicHasNoKeys,
@@ -41,11 +43,13 @@ from quorate.protocol.errors import (
     VersionMismatch,
 )
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.transport.tls_probe import speaks_tls
 from quorate.v1.messages_pb2 import Failure
 
 _METADATA_KEY = "quorate-failure-bin"
 
 _STATUS: dict[type[QuorateError], grpc.StatusCode] = {
+    AccessDenied: grpc.StatusCode.PERMISSION_DENIED,
     CorruptBatch: grpc.StatusCode.DATA_LOSS,
     EpochTooFar: grpc.StatusCode.OUT_OF_RANGE,
     Fenced: grpc.StatusCode.ABORTED,
@@ -76,6 +80,26 @@ _TEXT_MAX = 1000
 # gRPC's texts for a port where another service answers.
 # Silence is not among them: a store that is paused is silent too.
 _NOT_GRPC = ("http1", "Failed parsing HTTP/2", "unexpected content-type")
+
+_TLS_TROUBLES = {
+    "certificate has expired": "the certificate of the other end has expired",
+    "certificate is not yet valid": "the certificate of the other end is not valid yet",
+    "CERTIFICATE_VERIFY_FAILED": "no authority that `ca` names has made the certificate of the "
+    "other end",
+    "Hostname Verification Check failed": "the certificate of the other end does not name this "
+    "host",
+    "WRONG_VERSION_NUMBER": "this end speaks TLS, the other end does not",
+    "security handshaker": "the TLS files of this end cannot be used",
+}
+"""gRPC's texts for TLS that fails, and what they mean. The first that is found counts."""
+
+_NOT_CONNECTED = "failed to connect to all addresses"
+_CLOSED, _HANDSHAKE = "Socket closed", "handshake failed"
+_CLOSED_AT_ONCE = (
+    "the other end closes the connection before it answers. Either it speaks TLS, and this end "
+    "does not. Or it refuses the certificate of this end. There may be none, it may have expired, "
+    "or be of an authority that the other end does not know"
+)
 
 
 def failure_to_wire(error: QuorateError) -> Failure:
@@ -147,7 +171,20 @@ def _meaning(
         )
     if any(hint.lower() in detail.lower() for hint in _NOT_GRPC):
         return NotAStore(address, detail)
+    if trouble := _tls_trouble(address, detail):
+        return TlsFailed(address, trouble)
     return Unreachable(address, detail)
+
+
+def _tls_trouble(address: str, detail: str) -> str:
+    """Return what is wrong with TLS; empty if the call failed for another reason."""
+    if not detail.startswith(_NOT_CONNECTED):
+        return ""
+    # A server says nothing to a client whose handshake it refuses.
+    if detail.endswith(_CLOSED):
+        return _CLOSED_AT_ONCE if speaks_tls(address) else ""
+    found = next((means for text, means in _TLS_TROUBLES.items() if text in detail), "")
+    return found or (f"the handshake fails ({detail})" if _HANDSHAKE in detail else "")
 
 
 def check_version(address: str, theirs: int) -> None:

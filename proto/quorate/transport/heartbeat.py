@@ -36,13 +36,14 @@ class Beating:
     def __init__(
         self,
         address: str,
-        stub: Any,
+        stub: Callable[[], Any],
         heartbeat: Heartbeat,
         tell: Callable[[Unreachable | None], None],
     ) -> None:
         """Begin unheard.
 
-        tell: gets the error of a peer that has become silent, and None once it is heard again.
+        - stub: returns the stub for the next call.
+        - tell: gets the error of a peer that has become silent, and None once it is heard again.
         """
         self._address = address
         self._stub = stub
@@ -99,7 +100,7 @@ class Beating:
 
     async def _answered(self, request: v1.BeatRequest) -> None:
         """Send a heartbeat and wait for the answer, for as long as it takes. Raise its failure."""
-        beat, answered = self._stub.Beat(request), asyncio.Event()
+        beat, answered = self._stub().Beat(request), asyncio.Event()
         beat.add_done_callback(lambda _: answered.set())
         try:
             while not answered.is_set():

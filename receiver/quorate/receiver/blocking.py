@@ -15,6 +15,7 @@ from typing import Self
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.timeouts import check_timeout
+from quorate.protocol.tls import Tls
 from quorate.receiver.events import Event
 from quorate.receiver.message import DeliveredBatch, Message
 from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
@@ -52,6 +53,7 @@ class Receiver:
         timeout: float | None = 30.0,
         on_event: Callable[[Event], None] | None = None,
         connections: Connections | None = None,
+        tls: Tls | None = None,
         on_closed: Callable[[], object] | None = None,
     ) -> Receiver:
         """Find the topic's sources in the stores' directory and register with them.
@@ -76,6 +78,7 @@ class Receiver:
                     timeout=timeout,
                     on_event=on_event,
                     connections=connections,
+                    tls=tls,
                     on_closed=on_closed,
                 )
             )

@@ -42,6 +42,7 @@ from quorate.protocol.identity import (
 from quorate.protocol.limits import SESSION_ID_MAX
 from quorate.protocol.patterns import topic_pattern as compiled
 from quorate.protocol.timeouts import check_timeout
+from quorate.protocol.tls import Tls
 from quorate.receiver.cursor import Cursor
 from quorate.receiver.events import Event, NoSourceYet
 from quorate.receiver.io.acknowledge import Acknowledger
@@ -107,6 +108,7 @@ class Receiver:
         timeout: float | None = 30.0,
         on_event: Callable[[Event], None] | None = None,
         connections: Connections | None = None,
+        tls: Tls | None = None,
         on_closed: Callable[[], object] | None = None,
     ) -> Receiver:
         """Find the topic's sources in the stores' directory and register with them.
@@ -132,13 +134,15 @@ class Receiver:
         - on_event: a function that gets each event at once, on the event loop, from the start of
           the registration on. It must not block.
         - connections: those of the client that opens the receiver; None: the receiver has its own.
+        - tls: the TLS files of connections of its own; None: they are not secure.
         - on_closed: a function that is called once when the receiver is closed.
 
         With no source yet the call returns, and iterating waits for one. With
         options.wait_for_source it waits so long here, and then raises UnknownTopic.
 
         Raises NoQuorum if too few stores answer, NotAStore or VersionMismatch if no store is of
-        use, RegIdInUse, ReceiverActive, InvalidArgument, InvalidFilter.
+        use, RegIdInUse, ReceiverActive, InvalidArgument, InvalidFilter, TlsFailed, AccessDenied,
+        ConfigurationInvalid.
         """
         forks.check()
         check_timeout(timeout)
@@ -155,6 +159,7 @@ class Receiver:
             options=options_of(ReceiverOptions, options),
             on_event=on_event,
             connections=connections,
+            tls=tls,
             on_closed=on_closed,
         )
         try:
@@ -179,6 +184,7 @@ class Receiver:
         options: ReceiverOptions,
         on_event: Callable[[Event], None] | None,
         connections: Connections | None,
+        tls: Tls | None,
         on_closed: Callable[[], object] | None = None,
     ) -> None:
         """Make a receiver that is not open yet. Applications use `Receiver.open`."""
@@ -199,7 +205,7 @@ class Receiver:
         self._options = options
         self._reg_ids = {store.address: store.reg_id or reg_id or 0 for store in stores}
         self._names = {store.address: store.name for store in stores}
-        self._peers = Peers(connections, self._peer_told)
+        self._peers = Peers(connections, self._peer_told, tls)
         self._directory = Directory()
         self._subscription = Subscription()
         self._subscribed = asyncio.Event()

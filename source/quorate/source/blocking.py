@@ -18,6 +18,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout, Stores
 from quorate.protocol.policy import Policy
 from quorate.protocol.timeouts import check_timeout
+from quorate.protocol.tls import Tls
 from quorate.source import source as asynchronous
 from quorate.source.events import Event
 from quorate.source.io.live_server import LiveServers
@@ -88,6 +89,7 @@ class Source:
         on_event: Callable[[Event], None] | None = None,
         connections: Connections | None = None,
         live_servers: LiveServers | None = None,
+        tls: Tls | None = None,
         on_closed: Callable[[], object] | None = None,
     ) -> Source:
         """Return a source that is registered with its stores and may send.
@@ -112,6 +114,7 @@ class Source:
                     on_event=on_event,
                     connections=connections,
                     live_servers=live_servers,
+                    tls=tls,
                     on_closed=on_closed,
                 )
             )

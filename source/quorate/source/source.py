@@ -28,6 +28,7 @@ from quorate.protocol.layout import Layout, Stores
 from quorate.protocol.limits import SESSION_ID_MAX
 from quorate.protocol.policy import Policy
 from quorate.protocol.timeouts import check_timeout
+from quorate.protocol.tls import Tls
 from quorate.source.events import Event, SourceClosed
 from quorate.source.io.engine import Engine
 from quorate.source.io.live_server import LiveServers
@@ -88,6 +89,7 @@ class Source:
         on_event: Callable[[Event], None] | None = None,
         connections: Connections | None = None,
         live_servers: LiveServers | None = None,
+        tls: Tls | None = None,
         on_closed: Callable[[], object] | None = None,
     ) -> Source:
         """Return a source that is registered with its stores and may send.
@@ -111,11 +113,12 @@ class Source:
           the registration on. It must not block.
         - connections, live_servers: those of the client that opens the source; None: the source
           has its own.
+        - tls: the TLS files of connections of its own; None: they are not secure.
         - on_closed: a function that is called once when the source is closed.
 
         Raises InvalidArgument, NoQuorum, PolicyNotInForce, SourceActive, Fenced, MissingMessages,
         SourceDeleted, ContentConflict, RegIdInUse, TopicRefused, NotAStore, VersionMismatch,
-        StorageFailed.
+        StorageFailed, TlsFailed, AccessDenied, ConfigurationInvalid.
         """
         forks.check()
         layout = _layout(stores, policy)
@@ -140,6 +143,7 @@ class Source:
                 on_event=on_event,
                 connections=connections,
                 live_servers=live_servers,
+                tls=tls,
             )
         except BaseException:
             publish_store.close()

@@ -21,11 +21,13 @@ from pydantic import (
     model_validator,
 )
 
+from quorate.protocol.access import EVERY_VERB, AccessRule, Verb
 from quorate.protocol.addresses import normal_address
 from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
 from quorate.protocol.keying import Keying, Missing
 from quorate.protocol.limits import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_USUAL
 from quorate.protocol.patterns import topic_pattern
+from quorate.protocol.tls import Tls
 from quorate.store.rules.lifetimes import Lifetimes
 from quorate.store.rules.retention import Bounds
 
@@ -69,6 +71,7 @@ Durability = Literal["fsync", "os", "memory", "state-only"]
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
+VerbName = Literal["send", "receive", "subscribe", "query", "delete", "operate", "replicate"]
 Condition = Literal["acknowledged", "archived"]
 Keys = Annotated[tuple[str, ...], BeforeValidator(_keys), AfterValidator(_named_fields)]
 
@@ -116,6 +119,52 @@ class TopicConfiguration(BaseModel):
         if self.missing is not None and self.keys is None:
             raise ValueError("missing needs keys: it says what becomes of messages that lack one")
         return self
+
+
+class TlsConfiguration(BaseModel):
+    """The files with which the store proves who it is, and checks who its clients and peers are.
+
+    The files may be replaced while the store runs: new connections use the new ones.
+    """
+
+    model_config = _MODEL
+
+    certificate: Path
+    """The store's certificate in PEM, with those between it and its authority. It names the host of
+    the address at which others reach the store."""
+    key: Path
+    """The private key of the certificate in PEM."""
+    ca: Path
+    """The certificates in PEM of the authorities that may have made those of clients and peers."""
+    mutual: bool = True
+    """Whether each client must have a certificate of one of these authorities. If not, clients show
+    tokens."""
+    tokens: Path | None = None
+    """The file with the identities of those who show tokens, and the hash of each token."""
+    token: Path | None = None
+    """The file of the token that the store shows to its peers. Needed where they are not mutual."""
+
+    @property
+    def files(self) -> Tls:
+        """The files as a channel or a server takes them."""
+        paths = {"ca": self.ca, "certificate": self.certificate, "key": self.key}
+        return Tls(**{name: str(path) for name, path in paths.items()}, token=str(self.token or ""))
+
+
+class AccessConfiguration(BaseModel):
+    """A rule of access: identities that may do something with topics."""
+
+    model_config = _MODEL
+
+    identities: Annotated[tuple[str, ...], Field(min_length=1)]
+    """The alternative names in a certificate, its common name if it has none, or the identities of
+    tokens. `*` stands for everybody who has one."""
+    verbs: Annotated[tuple[VerbName, ...], Field(min_length=1)]
+    """The things that they may do. `replicate` is for the other stores. `docs/security.md` says
+    which call needs which verb."""
+    topics: tuple[Pattern, ...] = ()
+    """Regular expressions of RE2, of which one must match the whole topic. Not given: all
+    topics."""
 
 
 class StoreConfiguration(BaseModel):
@@ -212,8 +261,35 @@ class StoreConfiguration(BaseModel):
     bound."""
     scrub_interval_seconds: Annotated[float, Field(ge=0)] = 86_400.0
     """Seconds in which the store reads and checks everything that it holds once. 0: never."""
+    tls: TlsConfiguration | None = None
+    """Settings of TLS. Not given: connections are not secure, for clients and for peers."""
+    access: tuple[AccessConfiguration, ...] = ()
+    """Rules of access. With one or more of them, what none permits is denied, also to the other
+    stores, which need `replicate`. Not given: whoever can connect may do everything."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The lowest level of the log lines that the store writes."""
+
+    @model_validator(mode="after")
+    def _knows_identities(self) -> Self:
+        if not self.access:
+            return self
+        if self.tls is None:
+            raise ValueError("access needs tls: without it nobody can prove an identity")
+        if not self.tls.mutual and self.tls.tokens is None:
+            raise ValueError(
+                "access needs tls.tokens, or tls.mutual = true: nobody can prove an identity"
+            )
+        return self
+
+    @property
+    def access_rules(self) -> tuple[AccessRule, ...]:
+        """The rules of access; empty: calls are not checked."""
+        if not self.access and self.tls is not None and self.tls.tokens is not None:
+            return (EVERY_VERB,)
+        return tuple(
+            AccessRule(frozenset(each.identities), frozenset(map(Verb, each.verbs)), each.topics)
+            for each in self.access
+        )
 
     @model_validator(mode="after")
     def _can_be_reached(self) -> Self:
@@ -280,6 +356,8 @@ class StoreConfiguration(BaseModel):
 def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> StoreConfiguration:
     """Return the configuration in a file, if a path is given. An override replaces the file's key.
 
+    Of `[tls]` it replaces the keys that it has.
+
     Raises ConfigurationInvalid, which names every problem.
     """
     where = str(path) if path is not None else "from the command line"
@@ -289,7 +367,10 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Store
             values = tomllib.loads(path.read_text())
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ConfigurationInvalid(where, f"  the file cannot be read: {error}") from None
-    values |= {key: value for key, value in (overrides or {}).items() if value is not None}
+    given = {key: value for key, value in (overrides or {}).items() if value is not None}
+    if isinstance(in_file := values.get("tls"), dict) and "tls" in given:
+        given["tls"] = {**in_file, **given["tls"]}
+    values |= given
     try:
         return StoreConfiguration.model_validate(values)
     except ValidationError as error:

@@ -16,7 +16,9 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+from quorate.protocol.access import Access
 from quorate.protocol.errors import (
     DataDirectoryCorrupt,
     InvalidArgument,
@@ -28,6 +30,7 @@ from quorate.protocol.identity import SourceName
 from quorate.store import startup
 from quorate.store.configuration import StoreConfiguration
 from quorate.store.engine import Engine
+from quorate.store.rpc.guard import guarded
 from quorate.store.rpc.journal import JournalReports
 from quorate.store.rpc.operator import Upkeep
 from quorate.store.rpc.service import Service
@@ -67,8 +70,10 @@ from quorate.store.tasks.proxy import Proxying
 from quorate.store.tasks.readmission import Vouching
 from quorate.store.tasks.retention import Releasing
 from quorate.store.tasks.state import StateMaking
-from quorate.transport.channels import new_server
+from quorate.transport.channels import listen, new_server
+from quorate.transport.credentials import check_files
 from quorate.transport.heartbeat import Listening
+from quorate.transport.identities import TokenFile
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import add_StoreServicer_to_server
@@ -97,6 +102,7 @@ class StoreNode:
         self._storage: Storage | None = None
         self._engine: Engine | None = None
         self._service: Service | None = None
+        self._tls = None if configuration.tls is None else configuration.tls.files
         self._executor = ThreadPoolExecutor(_READERS, "quorate-read")
         self._server = new_server()
         self._stopped = asyncio.Event()
@@ -115,8 +121,8 @@ class StoreNode:
         """Open everything and serve.
 
         Raises StorageFailed, DataDirectoryInUse, DataDirectoryOfAnother, DataDirectoryNewer,
-        DataDirectoryOlder, DataDirectoryCorrupt, NotFounded, or InvalidArgument if the store
-        cannot listen on the address.
+        DataDirectoryOlder, DataDirectoryCorrupt, NotFounded, or ConfigurationInvalid. Raises
+        InvalidArgument if the store cannot listen on the address.
         """
         try:
             await self._start()
@@ -143,6 +149,8 @@ class StoreNode:
     async def _start(self) -> None:
         configuration = self._configuration
         _check_port(configuration.listen)
+        if self._tls is not None:
+            check_files(self._tls)
         directory = await asyncio.to_thread(
             DataDirectory, configuration.data_directory, configuration.name
         )
@@ -192,7 +200,7 @@ class StoreNode:
         self._engine = Engine(core, receivers, writer, storage, self._durability)
         writer.on_committed = self._engine.committed
         writer.start()
-        peers = Peers(self._engine, configuration.peers or (), self._greeting)
+        peers = Peers(self._engine, configuration.peers or (), self._greeting, self._tls)
         self.peers = peers
         proxying = Proxying(self._engine, peers, enabled=configuration.proxies)
         losses = Losses(configuration.name, sources, storage, records)
@@ -339,7 +347,12 @@ class StoreNode:
         configuration = self._configuration
         host, _, _ = configuration.listen.rpartition(":")
         try:
-            port = self._server.add_insecure_port(configuration.listen)
+            port = listen(
+                self._server,
+                configuration.listen,
+                self._tls,
+                mutual=configuration.tls is None or configuration.tls.mutual,
+            )
         except RuntimeError as error:
             raise _cannot_listen(configuration.listen, str(error)) from error
         self.address = engine.address = configuration.advertise or f"{host}:{port}"
@@ -387,10 +400,20 @@ class StoreNode:
             subscriptions,
             StateQueries(engine, storage, making, in_threads(self._executor)),
         )
-        add_StoreServicer_to_server(self._service, self._server)
+        add_StoreServicer_to_server(self._guarded(self._service), self._server)
         self._server.add_generic_rpc_handlers((listening.handler(),))
         await self._server.start()
         return upkeep
+
+    def _guarded(self, service: Service) -> Any:
+        """Return the service as it is served: behind the guard, if there are rules of access."""
+        configuration = self._configuration
+        rules = configuration.access_rules
+        if not rules:
+            return service
+        files = configuration.tls and configuration.tls.tokens
+        tokens = None if files is None else TokenFile(str(files))
+        return guarded(service, Access(rules), tokens, service.refuse)
 
     def _durability(self, topic: str) -> v1.Durability:
         return _DURABILITIES[self._configuration.durability_of(topic)]

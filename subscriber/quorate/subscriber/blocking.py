@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 from quorate.protocol.bookmarks import Position
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.identity import StoreAddress
+from quorate.protocol.tls import Tls
 from quorate.subscriber.begin import EPOCH, GivenBegin, GivenEnd
 from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import Event
@@ -65,6 +66,7 @@ class Subscriber:
         delays: Delays = RECONNECT,
         on_event: Callable[[Event], None] | None = None,
         connections: Connections | None = None,
+        tls: Tls | None = None,
         on_closed: Callable[[], object] | None = None,
     ) -> Subscriber:
         """Return a subscription that a store has begun.
@@ -97,6 +99,7 @@ class Subscriber:
                     delays=delays,
                     on_event=on_event,
                     connections=connections,
+                    tls=tls,
                     on_closed=on_closed,
                 )
             )

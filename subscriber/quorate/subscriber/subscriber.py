@@ -31,6 +31,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.tls import Tls
 from quorate.subscriber.asking import request_behind, request_of
 from quorate.subscriber.begin import (
     EPOCH,
@@ -110,6 +111,7 @@ class Subscriber:
         delays: Delays,
         on_event: Callable[[Event], None] | None,
         connections: Connections | None,
+        tls: Tls | None,
         on_closed: Callable[[], object] | None,
         bookmarks: BookmarkStore | None = None,
         name: str = "",
@@ -131,7 +133,7 @@ class Subscriber:
         self._delays = delays
         self._on_event = on_event
         self._on_closed = on_closed
-        self._connections = connections or Connections()
+        self._connections = connections or Connections(tls=tls)
         self._are_own = connections is None
         self._turn = 0
         self._follower: Follower | None = None
@@ -193,14 +195,15 @@ class Subscriber:
         delays: Delays = RECONNECT,
         on_event: Callable[[Event], None] | None = None,
         connections: Connections | None = None,
+        tls: Tls | None = None,
         on_closed: Callable[[], object] | None = None,
     ) -> Subscriber:
         """Return a subscription that a store has begun. Applications use `Client.subscriber`.
 
         timeout: seconds to wait until a store has begun it; None: as long as it takes. Then the
         error of the last store is raised. Raises InvalidArgument, InvalidFilter, UnknownBookmark,
-        Unreachable, InLimbo, NotAStore; with an archive ArchiveUnusable, ArchiveInvalid,
-        ArchiveNewer.
+        Unreachable, InLimbo, NotAStore, TlsFailed, AccessDenied, ConfigurationInvalid; with an
+        archive ArchiveUnusable, ArchiveInvalid, ArchiveNewer.
         """
         request = store_v1.SubscribeRequest(
             protocol_version=PROTOCOL_VERSION,
@@ -241,7 +244,7 @@ class Subscriber:
         if bookmarks is None and isinstance(started, MostRecent):
             raise InvalidArgument("begin", "most_recent needs bookmarks, and the name in them")
         subscriber = cls(
-            stores, request, started, ended, delays, on_event, connections, on_closed,
+            stores, request, started, ended, delays, on_event, connections, tls, on_closed,
             bookmarks, name or "", save_interval, _pace(rate, rate_max_gap),
             choice_of("unknown_bookmark", OnUnknownBookmark, unknown_bookmark),
             archived,

@@ -35,6 +35,7 @@ def settings(**changes: Any) -> BenchSettings:
         "receivers": 1,
         "delivery": "live",
         "publish_store": "memory",
+        "tls": False,
         "kill_store": False,
         "pause_store": None,
     }

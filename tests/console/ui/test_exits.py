@@ -30,6 +30,8 @@ CODES = {
     "Deregistered": 1,
     "RegIdInUse": 1,
     "TopicRefused": 77,
+    "AccessDenied": 77,
+    "TlsFailed": 78,
     "EpochTooFar": 1,
     "Fenced": 75,
     "TooManyRegistrations": 69,

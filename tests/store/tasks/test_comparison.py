@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from tests.store.deleted import engine_of
@@ -31,6 +32,7 @@ from quorate.store.tasks.fetcher import (
     reached,
 )
 from quorate.store.tasks.throttle import Pace
+from quorate.transport.channels import open_channel
 from quorate.transport.fetch import FetchCall
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -93,7 +95,9 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 def compared(executor: ThreadPoolExecutor, ours: World, theirs: World) -> RangeSet:
     engine = engine_of(ours)
     comparing = Comparing(
-        engine, in_threads(executor), Filler(engine, Pace(time.monotonic), reached, dict)
+        engine,
+        in_threads(executor),
+        Filler(engine, Pace(time.monotonic), partial(reached, open_channel), dict),
     )
     return asyncio.run(comparing.compare(ours.core.sources[ORDERS], PEER, asked_of(theirs), WHOLE))
 

@@ -42,6 +42,9 @@ def bench(
         KeptIn,
         typer.Option(help="The place where the source keeps what is not stable yet."),
     ] = KeptIn.MEMORY,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Secure connections, with certificates made for it.")
+    ] = False,
     kill_store: Annotated[
         bool, typer.Option("--kill-store", help="Kill one store with SIGKILL at half way.")
     ] = False,
@@ -72,6 +75,7 @@ def bench(
         receivers=receivers,
         delivery=delivery.value,
         publish_store=publish_store.value,
+        tls=tls,
         kill_store=kill_store,
         pause_store=pause_store,
     )

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from quorate.console.group.children import (
     others,
 )
 from quorate.protocol.identity import StoreAddress
+from quorate.protocol.tls import Tls, environment_of
 
 _RECEIVERS_LATER_SECONDS = 120.0
 """Seconds that a receiver may take longer than the source."""
@@ -43,6 +45,13 @@ class BenchOutcome:
     problems: list[str] = field(default_factory=list)
 
 
+def _certificates(directory: Path, stores: Iterable[str]) -> dict[str, Tls]:
+    # Imported here, because it needs an extra.
+    from quorate.console.group.certificate_files import for_local_group
+
+    return for_local_group(directory, stores)
+
+
 class Bench:
     """One run in a directory of its own."""
 
@@ -50,16 +59,20 @@ class Bench:
         self._settings = settings
         self._directory = directory
         addresses = free_addresses(settings.stores)
+        names = [f"store-{number}" for number, _ in enumerate(addresses, 1)]
+        os.environ.update(environment_of(None))
+        made = _certificates(directory / "tls", names) if settings.tls else {}
         self._stores = [
             StoreChild(
-                f"store-{number}",
-                directory / f"store-{number}",
+                name,
+                directory / name,
                 address,
                 others(addresses, address),
                 "--durability",
                 settings.durability,
+                tls=made.get(name),
             )
-            for number, address in enumerate(addresses, 1)
+            for name, address in zip(names, addresses, strict=True)
         ]
         self._source = self._part("source", "source_process")
         self._receivers = [

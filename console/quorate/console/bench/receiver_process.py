@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from array import array
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from quorate.console.bench import latency
 from quorate.console.bench.messages import BLOCK, LAST, BlockCheck
 from quorate.console.bench.settings import TOPIC, BenchSettings
 from quorate.console.demo.part import main, say, until_stdin_ends
+from quorate.protocol.tls import tls_of_environment
 from quorate.receiver import Message, Receiver
 
 _clock = time.monotonic_ns
@@ -78,7 +80,11 @@ async def run(orders: Mapping[str, Any]) -> None:
     ending = asyncio.create_task(_end_with_the_bench())
     handed = BlockReceiver(settings)
     async with await Receiver.open(
-        TOPIC, stores=orders["stores"], delivery=settings.delivery, acknowledge="automatic"
+        TOPIC,
+        stores=orders["stores"],
+        delivery=settings.delivery,
+        acknowledge="automatic",
+        tls=tls_of_environment(os.environ),
     ) as receiver:
         say("open")
         delivered_ns = await _receive(receiver, handed, settings.rate is not None)

@@ -37,6 +37,8 @@ class BenchSettings:
     receivers: int
     delivery: str
     publish_store: str
+    tls: bool
+    """Connections are secure."""
     kill_store: bool
     pause_store: float | None
     """Seconds for which one store is paused, while all else runs at full rate."""

@@ -7,6 +7,7 @@ With a rate every message carries its send time, else the last of each block. On
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from quorate.console.bench import latency
 from quorate.console.bench.messages import BLOCK, LAST, pattern, stamped, unstamped_tail
 from quorate.console.bench.settings import TOPIC, BenchSettings, KeptIn
 from quorate.console.demo.part import main, say, until_stdin_ends
+from quorate.protocol.tls import tls_of_environment
 from quorate.source import Source
 from quorate.source.events import ReceiverAttached
 from quorate.source.publish_store import FilePublishStore, PublishStore
@@ -128,7 +130,12 @@ async def run(orders: Mapping[str, Any]) -> None:
     settings = BenchSettings(**orders["settings"])
     ending = asyncio.create_task(_end_with_the_bench())
     kept_in = publish_store(settings, Path(orders["directory"]) / "publish")
-    async with await Source.open(TOPIC, stores=orders["stores"], publish_store=kept_in) as source:
+    async with await Source.open(
+        TOPIC,
+        stores=orders["stores"],
+        publish_store=kept_in,
+        tls=tls_of_environment(os.environ),
+    ) as source:
         say("open")
         await _attached(source, settings.receivers)
         sender = BenchSender(source, settings)

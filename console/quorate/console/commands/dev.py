@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import tempfile
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from quorate.console.commands.certificates import export_line
 from quorate.console.group.children import (
     StoreChild,
     founded,
@@ -21,6 +24,7 @@ from quorate.console.ui.exits import say
 from quorate.console.ui.running import run
 from quorate.protocol.errors import InvalidArgument, StoreNotReady
 from quorate.protocol.exit_codes import FAILED
+from quorate.protocol.tls import Tls, environment_of, tls_of_environment
 
 _NAMES = "abcdefghi"
 """The names of the stores. A store that has a name may move to another address."""
@@ -38,6 +42,10 @@ def dev(
         int,
         typer.Option(min=0, max=65000, help="The port of the first store; 0 takes any free ports."),
     ] = 7301,
+    tls: Annotated[
+        bool,
+        typer.Option("--tls", help="Secure connections, with certificates that are made for it."),
+    ] = False,
 ) -> None:
     """Run a group of stores on this machine until Ctrl-C, to try things out.
 
@@ -59,9 +67,18 @@ def dev(
             if base_port
             else free_addresses(stores)
         )
+        os.environ.update(environment_of(None))
+        named = dict(zip(_NAMES, addresses, strict=False))
+        made = _certificates(data_directory / "tls", named) if tls else {}
         group = [
-            StoreChild(name, data_directory / name, address, others(addresses, address))
-            for name, address in zip(_NAMES, addresses, strict=False)
+            StoreChild(
+                name,
+                data_directory / name,
+                address,
+                others(addresses, address),
+                tls=made.get(name),
+            )
+            for name, address in named.items()
         ]
         end = "Ctrl-C stops all stores; their data stays in " + str(data_directory)
         if not kept:
@@ -81,6 +98,13 @@ def dev(
             raise StoreNotReady(error.store, error.detail, gone) from None
         if not signalled:
             raise typer.Exit(FAILED)
+
+
+def _certificates(directory: Path, stores: Iterable[str]) -> dict[str, Tls]:
+    # Imported here, because it needs an extra.
+    from quorate.console.group.certificate_files import for_local_group
+
+    return for_local_group(directory, stores)
 
 
 async def _serve(group: list[StoreChild], end: str) -> bool:
@@ -107,7 +131,9 @@ def _announce(group: list[StoreChild], end: str) -> None:
     say("Run this line first in another terminal; quorate send, receive, status then find them:")
     named = ",".join(f"{child.name}={child.address}" for child in group)
     # On stdout, so that a script can take it.
-    print(f"export QUORATE_STORES={named}", flush=True)
+    secure = tls_of_environment(os.environ)
+    variables = {} if secure is None else environment_of(secure)
+    print(export_line({"QUORATE_STORES": named, **variables}), flush=True)
     say(f"{end}.")
 
 

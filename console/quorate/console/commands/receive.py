@@ -163,6 +163,7 @@ class _Receiving:
 
         async with await Receiver.open(
             stores=self.settings.stores,
+            tls=self.settings.tls,
             acknowledge="explicit",
             options=self.settings.options("receiver", ReceiverOptions).of(
                 self.opening.get("topic"), ReceiverOptions(**self.options)

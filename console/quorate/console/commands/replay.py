@@ -199,6 +199,7 @@ class _Replaying:
 
         async with await Subscriber.open(
             stores=self.settings.stores,
+            tls=self.settings.tls,
             on_event=self._show if self.events else None,
             **self.opening,
         ) as subscriber:

@@ -257,6 +257,7 @@ class _Sending:
             stores=self.settings.layout,
             previous_policies=self.settings.previous,
             timeout=self.settings.timeout,
+            tls=self.settings.tls,
             on_event=self._tell,
             **self.opening,
         )

@@ -17,6 +17,7 @@ from quorate.console.commands.aside import aside
 from quorate.console.commands.readmit import readmit
 from quorate.console.ui.exits import (
     OUTPUT_KEY,
+    TLS_KEY,
     say,
 )
 from quorate.console.ui.output import (
@@ -72,10 +73,13 @@ Durability = Annotated[
 ]
 
 
-def _configuration(path: Path | None, **overrides: Any) -> Any:
+def _configuration(context: typer.Context, path: Path | None, **overrides: Any) -> Any:
+    from quorate.protocol.tls import table_of_environment
     from quorate.store.configuration import load
 
     given = {key: value for key, value in overrides.items() if value is not None}
+    if tls := {**table_of_environment(os.environ), **context.meta.get(TLS_KEY, {})}:
+        given["tls"] = tls
     return load(path, given)
 
 
@@ -98,6 +102,7 @@ def run(
     """Run a store until SIGINT or SIGTERM; a second signal stops it at once."""
     context.meta[OUTPUT_KEY] = output
     configuration = _configuration(
+        context,
         config,
         name=name,
         listen=listen,
@@ -162,7 +167,7 @@ def init(
     """
     context.meta[OUTPUT_KEY] = output
     configuration = _configuration(
-        config, name=name, data_directory=str(data_directory) if data_directory else None
+        context, config, name=name, data_directory=str(data_directory) if data_directory else None
     )
     from quorate.store.initialize import initialize
 
@@ -185,7 +190,7 @@ def validate(
 ) -> None:
     """Check a configuration. Every problem is shown with its path; exit 78 if there is one."""
     context.meta[OUTPUT_KEY] = output
-    configuration = _configuration(config)
+    configuration = _configuration(context, config)
     if output in (Output.JSON, Output.JSONL):
         print_json(configuration.model_dump(mode="json"))
     else:

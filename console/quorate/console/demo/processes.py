@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from quorate.console.group.children import (
     free_addresses,
     others,
 )
+from quorate.protocol.tls import environment_of
 
 SOURCE_SESSION_ID = 0x5EED
 _FIRST_RECEIVER_SESSION_ID = 0xCAFE
@@ -76,6 +78,7 @@ class Processes:
     def __init__(self, directory: Path) -> None:
         for part in ("stores", "receivers", "logs", "publish"):
             (directory / part).mkdir(parents=True)
+        os.environ.update(environment_of(None))
         addresses = free_addresses(len(STORES))
         self.stores = {
             name: StoreChild(name, directory / "stores" / name, address, others(addresses, address))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import re
 import shlex
@@ -17,12 +18,13 @@ import socket
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from quorate.protocol.errors import QuorateError, StoreNotReady, Unreachable
+from quorate.protocol.tls import Tls, environment_of
 
 _NO_TROUBLE = re.compile(r"(\S+ )?(DEBUG|INFO) ")
 """The beginning of a line of the log that reports no problem."""
@@ -35,8 +37,15 @@ STOP_SECONDS_MAX = 15.0
 class Child:
     """A process that reports as lines of JSON on its stdout, and logs to a file."""
 
-    def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
-        """arguments: those after `python -m`."""
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        log: Path,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """arguments: those after `python -m`. variables: of its environment, above those here."""
+        self._variables = dict(variables or {})
         self.name = name
         self.log = log
         self._arguments = tuple(arguments)
@@ -74,6 +83,7 @@ class Child:
                 stderr=log,
                 start_new_session=True,
                 limit=1 << 20,
+                env={**os.environ, **self._variables},
             )
 
     async def said(self) -> AsyncIterator[dict[str, Any]]:
@@ -165,7 +175,13 @@ class StoreChild(Child):
     """A store in a process of its own, always at the same address."""
 
     def __init__(
-        self, name: str, directory: Path, listen: str, peers: Sequence[str], *options: str
+        self,
+        name: str,
+        directory: Path,
+        listen: str,
+        peers: Sequence[str],
+        *options: str,
+        tls: Tls | None = None,
     ) -> None:
         """listen and peers: host:port. options: further ones of `quorate store run`."""
         self.directory = directory
@@ -177,12 +193,15 @@ class StoreChild(Child):
             name,
             ("quorate.console.main", *self._command, "--stop-with-parent", "-o", "json"),
             directory.with_name(f"{directory.name}.log"),
+            environment_of(tls),
         )
 
     @property
     def command(self) -> str:
         """The command line that starts the store in a terminal."""
-        return shlex.join(("quorate", *self._command, "--listen", self.address))
+        line = shlex.join(("quorate", *self._command, "--listen", self.address))
+        set_before = [f"{name}={value}" for name, value in self._variables.items() if value]
+        return " ".join([*map(shlex.quote, set_before), line])
 
     async def start(self, timeout: float = 30.0) -> None:
         """Start the store, and return when it answers.

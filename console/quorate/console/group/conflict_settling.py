@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc.aio
 
+from quorate.console.group.channels import open_channel
 from quorate.console.group.conflict_status import disputes, in_dispute
 from quorate.console.group.repair import named_store, source_in
 from quorate.protocol.errors import InvalidArgument, QuorateError
@@ -19,7 +20,6 @@ from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.ranges import RangeSet
 from quorate.protocol.wire import source_to_wire
-from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
 from quorate.v1.messages_pb2 import HeldRange
 from quorate.v1.store_pb2 import SettleConflictRequest, StatusResponse

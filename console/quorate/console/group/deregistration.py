@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quorate.console.group.channels import open_channel
 from quorate.console.group.status import (
     ask_all,
     too_few,
@@ -19,7 +20,6 @@ from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.incarnations import Word, replaced
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
-from quorate.transport.channels import open_channel
 from quorate.transport.failures import errors_of
 from quorate.v1.store_pb2 import (
     DeregisterRequest,

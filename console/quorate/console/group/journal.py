@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from quorate.console.group.channels import open_channel
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
-from quorate.transport.channels import open_channel
 from quorate.transport.failures import errors_of
 from quorate.v1.store_pb2 import (
     DELIVERED_DURABLE,

@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc.aio
 
+from quorate.console.group.channels import open_channel
 from quorate.console.group.status import (
     ask,
     name_of,
@@ -21,7 +22,6 @@ from quorate.protocol.identity import SourceName, StoreAddress, parse_session_id
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION, SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import source_to_wire
-from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
 from quorate.v1.store_pb2 import (
     AcceptLossRequest,

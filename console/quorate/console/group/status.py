@@ -13,12 +13,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from quorate.console.group.channels import open_channel
 from quorate.console.group.policy_status import Asked
 from quorate.console.group.source_status import SourceView
-from quorate.protocol.errors import NoQuorum, NotAStore, QuorateError, Unreachable
+from quorate.protocol.errors import (
+    AccessDenied,
+    NoQuorum,
+    NotAStore,
+    QuorateError,
+    TlsFailed,
+    Unreachable,
+)
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING
-from quorate.transport.channels import open_channel
 from quorate.transport.failures import errors_of
 from quorate.transport.status import read_status, status_request
 from quorate.v1.messages_pb2 import (
@@ -112,8 +119,12 @@ def too_few(what: str, answers: Mapping[StoreAddress, object]) -> QuorateError:
     failures = {
         store: answer for store, answer in answers.items() if isinstance(answer, QuorateError)
     }
-    if len(answers) == 1:
-        return next(iter(failures.values()))
+    first = next(iter(failures.values()))
+    # Where all stores refuse, or cannot be spoken with, more stores would not help.
+    if len(answers) == 1 or all(
+        isinstance(answer, TlsFailed | AccessDenied) for answer in answers.values()
+    ):
+        return first
     return NoQuorum(
         what,
         ", ".join(store.name for store in answers if store not in failures),
@@ -124,7 +135,7 @@ def too_few(what: str, answers: Mapping[StoreAddress, object]) -> QuorateError:
 
 def _cause(error: QuorateError) -> str:
     """Return the cause of an error without its next step, which is the same for all stores."""
-    return error.detail if isinstance(error, Unreachable | NotAStore) else str(error)
+    return error.detail if isinstance(error, Unreachable | NotAStore | TlsFailed) else str(error)
 
 
 def compare(

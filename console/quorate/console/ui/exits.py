@@ -12,6 +12,8 @@ from quorate.protocol.exit_codes import INTERRUPTED
 
 OUTPUT_KEY = "quorate.output"
 """The key of the chosen output format in a command's typer context."""
+TLS_KEY = "quorate.tls"
+"""The key of the TLS flags, a table, in a command's typer context."""
 
 
 def report(error: QuorateError, meta: Mapping[str, Any]) -> int:

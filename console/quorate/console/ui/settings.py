@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from quorate.console.ui.exits import OUTPUT_KEY
+from quorate.console.ui.exits import OUTPUT_KEY, TLS_KEY
 from quorate.console.ui.output import Output
 from quorate.protocol.choices import RemembersGiven, did_you_mean
 from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument, QuorateError
@@ -23,6 +23,13 @@ from quorate.protocol.layout_text import (
     read_layout_keys,
     read_previous,
     read_stores,
+)
+from quorate.protocol.tls import (
+    TLS_VARIABLES,
+    Tls,
+    environment_of,
+    read_tls,
+    table_of_environment,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +52,8 @@ class GroupSettings:
     """Seconds to wait for stores."""
     previous: tuple[Layout, ...] = ()
     """The layouts of earlier configurations."""
+    tls: Tls | None = None
+    """The TLS files; None: connections are not secure."""
     file: str = ""
     """The path of the file, if it has sections of options."""
     sections: Mapping[str, Any] = field(default_factory=dict)
@@ -89,7 +98,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "output": _output,
     "timeout": _timeout,
 }
-_FILE_ONLY = ("groups", "intergroup", "previous", "source", "receiver")
+_FILE_ONLY = ("groups", "intergroup", "previous", "tls", "source", "receiver")
 """The keys whose values are too large for a variable."""
 
 
@@ -105,7 +114,9 @@ def resolve(
 ) -> GroupSettings:
     """Return the settings of this call.
 
-    meta: the typer context's, where the output format is left for errors.
+    meta: the typer context's, where the output format is left for errors, and where the TLS flags
+    are. The TLS settings that were chosen go into the environment. So the channels of the command,
+    its jobs and its child processes have the same ones.
     Raises InvalidArgument for a flag, ConfigurationInvalid for a variable or the file.
     """
     environment = os.environ if environment is None else environment
@@ -117,11 +128,19 @@ def resolve(
             "none given; name them with --stores a=host:port,…, in QUORATE_STORES, or as stores = "
             f"[…] in {_file(environment)}. `quorate dev` starts three on this machine",
         )
+    tls = chosen.get("tls")
+    if tls is not None:
+        # Imported here, because it brings gRPC, and the help of a command must be instant.
+        from quorate.transport.credentials import check_files
+
+        check_files(tls)
+        os.environ.update(environment_of(tls))
     return GroupSettings(
         chosen["layout"],
         meta[OUTPUT_KEY],
         chosen.get("timeout", TIMEOUT_SECONDS),
         chosen.get("previous", ()),
+        chosen.get("tls"),
         chosen.get("file", ""),
         chosen.get("sections", {}),
     )
@@ -146,6 +165,8 @@ def _chosen(
         meta[OUTPUT_KEY] = flags["output"]
     chosen = {key: _from_flag(key, value) for key, value in flags.items() if value is not None}
     chosen |= _from_flags(chosen.pop("stores", None), groups, intergroup)
+    if (table := meta.get(TLS_KEY)) is not None:
+        chosen["tls"] = Tls(**table)
     for layer in (_from_environment(environment), _from_file(environment)):
         chosen = {**layer, **chosen}
         if meta.get(OUTPUT_KEY) is None:
@@ -177,7 +198,7 @@ def _from_flags(
 
 def check_variables(environment: Mapping[str, str]) -> None:
     """Raise ConfigurationInvalid for a QUORATE_* variable that no command knows."""
-    known = (CONFIG_VARIABLE, *(PREFIX + key.upper() for key in _READERS))
+    known = (CONFIG_VARIABLE, *(PREFIX + key.upper() for key in _READERS), *TLS_VARIABLES)
     problems = [
         f"  {name}: unknown{did_you_mean(name, known)}"
         for name in environment
@@ -188,12 +209,14 @@ def check_variables(environment: Mapping[str, str]) -> None:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    given = {
+    given: dict[str, Any] = {
         name: value
         for name, value in environment.items()
-        if name.startswith(PREFIX) and name != CONFIG_VARIABLE
+        if name.startswith(PREFIX) and name != CONFIG_VARIABLE and name not in TLS_VARIABLES
     }
-    known = {PREFIX + key.upper(): key for key in _READERS}
+    known = {PREFIX + key.upper(): key for key in (*_READERS, "tls")}
+    if table := table_of_environment(environment):
+        given[PREFIX + "TLS"] = table
     return _read(given, known, "of the environment", (*known, CONFIG_VARIABLE))
 
 
@@ -240,6 +263,9 @@ def _read(
         values["previous"], wrong_before = read_previous(placed["previous"])
         wrong = [*wrong, *wrong_before]
     problems += [f"  {problem}" for problem in wrong]
+    if "tls" in placed:
+        values["tls"] = read_tls(placed["tls"], wrong := [])
+        problems += [f"  {problem}" for problem in wrong]
     if layout is not None:
         values["layout"] = layout
     if sections := {key: placed[key] for key in ("source", "receiver") if key in placed}:

@@ -7,6 +7,7 @@ started again goes on there. When a message is due is not decided here.
 from __future__ import annotations
 
 import json
+import os
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,7 @@ from quorate.protocol.identity import SourceName, check_topic
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, MESSAGE_BYTES_USUAL
 from quorate.protocol.times import nanoseconds_of
+from quorate.protocol.tls import tls_of_environment
 from quorate.source import Source
 from quorate.source.protocol.outgoing import Ready
 
@@ -217,7 +219,12 @@ class _Target:
 async def _opened(topic: str, layout: Layout, name: str, timeout: float) -> _Target:
     session = session_id(f"backtest:{name}", 0)
     source = await Source.open(
-        topic, stores=layout, session_id=session, take_over=True, timeout=timeout
+        topic,
+        stores=layout,
+        session_id=session,
+        take_over=True,
+        timeout=timeout,
+        tls=tls_of_environment(os.environ),
     )
     try:
         return _Target(source, name, _decoded(name, source.name, source.marker))

@@ -32,6 +32,7 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.recovery import Marker, released_below
+from quorate.protocol.tls import Tls, tls_of_environment
 from quorate.protocol.wire import (
     held_from_wire,
     lineage_from_wire,
@@ -40,6 +41,7 @@ from quorate.protocol.wire import (
     source_to_wire,
 )
 from quorate.transport.channels import open_blocking_channel
+from quorate.transport.credentials import Stamp, stamp_of
 from quorate.transport.failures import error_from_blocking_call
 from quorate.transport.fetch import BlockingCall
 from quorate.v1 import messages_pb2 as v1
@@ -52,16 +54,20 @@ if TYPE_CHECKING:
 ANSWER_SECONDS_MAX = 5.0
 """Seconds that a store may take to answer one call."""
 
-_channels: dict[tuple[int, str], grpc.Channel] = {}
-"""Channels by process and address. The process counts because no channel survives a fork."""
+_channels: dict[tuple[int, str, Tls | None, Stamp], grpc.Channel] = {}
+"""Channels by process, address, and TLS files. No channel survives a fork, or new files."""
 
 
 def channel_to(address: str) -> grpc.Channel:
-    """Return this process's channel to a store."""
-    key = (os.getpid(), address)
+    """Return this process's channel to a store; secure if the environment of the process says so.
+
+    A task runs in a process that Spark starts, to which the driver hands nothing but its work.
+    """
+    tls = tls_of_environment(os.environ)
+    key = (os.getpid(), address, tls, () if tls is None else stamp_of(tls))
     channel = _channels.get(key)
     if channel is None:
-        channel = _channels[key] = open_blocking_channel(address)
+        channel = _channels[key] = open_blocking_channel(address, tls)
     return channel
 
 

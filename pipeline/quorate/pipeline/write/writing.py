@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from quorate.pipeline.write.resuming import (
 from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import Fenced, InvalidArgument, QuorateError
 from quorate.protocol.identity import SourceName
+from quorate.protocol.tls import tls_of_environment
 from quorate.source import Source, SourceOptions
 from quorate.source.protocol.outgoing import Ready
 from quorate.source.source import commit_ready, receipt_of
@@ -220,6 +222,7 @@ class _Topic:
                     state_lifetime=options.state_lifetime,
                 ),
                 timeout=options.timeout,
+                tls=tls_of_environment(os.environ),
             )
         except Fenced as error:
             raise self._superseded() from error

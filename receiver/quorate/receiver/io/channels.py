@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.tls import Tls
 from quorate.transport.connections import Connection, Connections
 from quorate.transport.turns import Turn
 
@@ -28,15 +29,17 @@ class Peers:
         self,
         connections: Connections | None,
         told: Callable[[str, Unreachable | None], None],
+        tls: Tls | None = None,
     ) -> None:
         """Begin without connections.
 
         - connections: those of the client; None: the receiver has its own.
         - told: gets the address of a peer that has become silent, with the error, and again, with
           None, once it is heard.
+        - tls: the TLS files of connections of its own; None: they are not secure.
         """
         self._told = told
-        self._connections = connections or Connections()
+        self._connections = connections or Connections(tls=tls)
         self._are_own = connections is None
         self._by_address: dict[str, Connection] = {}
         self._uses: Counter[str] = Counter()

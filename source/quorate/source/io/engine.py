@@ -24,6 +24,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
+from quorate.protocol.tls import Tls
 from quorate.source import events
 from quorate.source.io.batcher import Packer
 from quorate.source.io.deregister import (
@@ -68,10 +69,12 @@ class Engine:
         on_event: Callable[[events.Event], None] | None = None,
         connections: Connections | None = None,
         live_servers: LiveServers | None = None,
+        tls: Tls | None = None,
     ) -> None:
         """Begin unregistered.
 
-        connections, live_servers: those of the client; None: the source has its own.
+        - connections, live_servers: those of the client; None: the source has its own.
+        - tls: the TLS files of connections of its own; None: they are not secure.
         """
         instance = uuid.uuid4().bytes
         self.core = SourceCore(
@@ -86,12 +89,12 @@ class Engine:
         )
         self.log: EventLog[events.Event] = EventLog(on_event)
         self.live = LiveStream(self.core, options, self.log, self.after_input)
-        self.live_server = (live_servers or LiveServers()).at(options.listen)
+        self.live_server = (live_servers or LiveServers(tls)).at(options.listen)
         self._advertise = options.advertise
         self.receipts = PendingReceipts()
         self.packer = Packer(self.core, publish_store, self._released, self.fail)
         self.publish_store = publish_store
-        self._connections = connections or Connections()
+        self._connections = connections or Connections(tls=tls)
         self._own_connections = self._connections if connections is None else None
         self._session_of = partial(
             StoreSession,

@@ -13,13 +13,22 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from quorate.protocol.errors import InvalidArgument, QuorateError, UnknownTopic
+from quorate.protocol.access import Verb
+from quorate.protocol.errors import (
+    AccessDenied,
+    ConfigurationInvalid,
+    InvalidArgument,
+    QuorateError,
+    UnknownTopic,
+)
 from quorate.protocol.identity import SourceName
+from quorate.protocol.tls import Tls
 from quorate.protocol.wire import source_from_wire
 from quorate.source.io.live_stream import Context, LiveStream
-from quorate.transport.channels import frame_stream_handler, new_server
+from quorate.transport.channels import frame_stream_handler, listen, new_server
 from quorate.transport.failures import abort, check_version
 from quorate.transport.heartbeat import Listening
+from quorate.transport.identities import names_of
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.source_pb2 import AttachRequest, ConfirmRequest, ConfirmResponse
 
@@ -30,21 +39,23 @@ _LAST_STATUS_SECONDS = 0.5
 class LiveServers:
     """The servers of one client, by the address that its sources ask to listen on."""
 
-    def __init__(self) -> None:
-        """Begin without servers."""
+    def __init__(self, tls: Tls | None = None) -> None:
+        """Begin without servers. tls: None: their connections are not secure."""
+        self._tls = tls
         self._by_address: dict[str, LiveServer] = {}
 
-    def at(self, listen: str) -> LiveServer:
+    def at(self, address: str) -> LiveServer:
         """Return the server at this host:port. All sources that ask for port 0 share one port."""
-        return self._by_address.setdefault(listen, LiveServer(listen))
+        return self._by_address.setdefault(address, LiveServer(address, self._tls))
 
 
 class LiveServer:
     """The gRPC service of the sources at one address. It listens while there are any."""
 
-    def __init__(self, listen: str) -> None:
-        """Begin without sources."""
+    def __init__(self, listen: str, tls: Tls | None) -> None:
+        """Begin without sources. tls: None: connections are not secure."""
         self._listen = listen
+        self._tls = tls
         self._server: grpc.aio.Server | None = None
         self._port = 0
         self._turn = asyncio.Lock()
@@ -57,7 +68,7 @@ class LiveServer:
         """Serve a source. Return the address for its receivers.
 
         advertise: the host or host:port that receivers are told; None: that of the server. Raises
-        InvalidArgument if the address cannot be listened on.
+        InvalidArgument if the address cannot be listened on, ConfigurationInvalid.
         """
         async with self._turn:
             if self._server is None:
@@ -94,7 +105,10 @@ class LiveServer:
         server = new_server()
         server.add_generic_rpc_handlers((self._listening.handler(), self._handler()))
         try:
-            self._port = server.add_insecure_port(self._listen)
+            self._port = listen(server, self._listen, self._tls)
+        except ConfigurationInvalid:
+            await server.stop(None)
+            raise
         except RuntimeError as error:
             await server.stop(None)
             detail = f"{self._listen} cannot be listened on: {error}"
@@ -124,7 +138,7 @@ class LiveServer:
 
     async def _attach(self, request: AttachRequest, context: Context) -> None:
         try:
-            stream = self._stream(request)
+            stream = self._stream(request, context)
         except QuorateError as error:
             await abort(context, error)
         await stream.attach(request, context, self._listening)
@@ -135,7 +149,7 @@ class LiveServer:
         context: grpc.aio.ServicerContext[v1.FetchRequest, v1.FetchResponse],
     ) -> AsyncIterator[v1.FetchResponse]:
         try:
-            responses = self._stream(request).fetch(request)
+            responses = self._stream(request, context).fetch(request)
         except QuorateError as error:
             await abort(context, error)
         for response in responses:
@@ -147,19 +161,27 @@ class LiveServer:
         context: grpc.aio.ServicerContext[ConfirmRequest, ConfirmResponse],
     ) -> ConfirmResponse:
         try:
-            self._stream(request).confirm(request)
+            self._stream(request, context).confirm(request)
         except QuorateError as error:
             await abort(context, error)
         return ConfirmResponse()
 
-    def _stream(self, request: Any) -> LiveStream:
+    def _stream(self, request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> LiveStream:
         """Return the live stream of the source that a request names: of its newest instance.
 
-        An instance that still registers counts only if there is no other. Raises UnknownTopic.
+        An instance that still registers counts only if there is no other. Raises UnknownTopic, or
+        AccessDenied if the source does not serve the receiver.
         """
+        self._check_receiver(request.source.topic, context)
         check_version(f"{self._host}:{self._port}", request.protocol_version)
         name = source_from_wire(request.source)
         streams = self._streams.get(name)
         if not streams:
             raise UnknownTopic(name.topic, ", ".join(sorted({one.topic for one in self._streams})))
         return next((stream for stream in reversed(streams) if stream.started), streams[-1])
+
+    def _check_receiver(self, topic: str, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        """Raise AccessDenied unless the source serves the receiver that calls."""
+        served = frozenset() if self._tls is None else self._tls.may_receive
+        if served and served.isdisjoint(names := names_of(context, None)):
+            raise AccessDenied(", ".join(sorted(names)), Verb.RECEIVE.value, topic)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 
-from quorate.protocol.errors import ContentConflict, Fenced, InLimbo, QuorateError
+from quorate.protocol.errors import AccessDenied, ContentConflict, Fenced, InLimbo, QuorateError
 
 _REMEMBERED = 4096
 
@@ -26,6 +26,9 @@ class Refusals:
         if isinstance(error, ContentConflict):
             # Each conflict is news by itself, and only once, whichever client runs into it.
             host, subject = "", str(error)
+        if isinstance(error, AccessDenied):
+            # Topics may be many, and hosts too: an operator needs to know who lacks which right.
+            host, subject = "", f"{error.identity} {error.verb}"
         key = (host, type(error).__name__, subject)
         is_told = key in self._told
         self._told[key] = None

@@ -37,7 +37,7 @@ from quorate.store.tasks.fetcher import (
     Filler,
     PeerFailed,
 )
-from quorate.transport.channels import open_channel
+from quorate.transport.channels import OpenChannel
 from quorate.transport.failures import error_from_call
 from quorate.transport.fetch import fetch
 from quorate.v1 import store_pb2 as store_v1
@@ -239,7 +239,7 @@ async def digests_for(
 
 
 @asynccontextmanager
-async def ask(peer: str) -> AsyncIterator[Asked]:
+async def ask(open_channel: OpenChannel, peer: str) -> AsyncIterator[Asked]:
     """Connect to the peer at this address."""
     async with open_channel(peer) as channel:
         yield asked_by(StoreStub(channel), peer)

@@ -34,7 +34,7 @@ from quorate.store.rules.peer_knowledge import Heard
 from quorate.store.rules.source_state import SourceState
 from quorate.store.tasks.large_intake import LargeIntake
 from quorate.store.tasks.throttle import Pace
-from quorate.transport.channels import open_channel
+from quorate.transport.channels import OpenChannel
 from quorate.transport.fetch import FetchCall, begin_fetch
 from quorate.v1.store_pb2_grpc import StoreStub
 
@@ -273,7 +273,7 @@ def _arrived(intake: LargeIntake, served: ServedFragment, source: SourceName) ->
 
 
 @asynccontextmanager
-async def reached(peer: str) -> AsyncIterator[Fetch]:
+async def reached(open_channel: OpenChannel, peer: str) -> AsyncIterator[Fetch]:
     """Connect to the peer at this address."""
     async with open_channel(peer) as channel:
         yield partial(fetch_from, StoreStub(channel), peer)

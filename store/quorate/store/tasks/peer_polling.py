@@ -18,6 +18,7 @@ from quorate.protocol.delays import LIMBO, delay_after
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.tls import Tls
 from quorate.protocol.wire import source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rules.peer_knowledge import (
@@ -30,7 +31,7 @@ from quorate.store.tasks.peer_answers import (
     heard_from,
     read_inventory,
 )
-from quorate.transport.channels import open_channel
+from quorate.transport.channels import LastingChannel, open_channel
 from quorate.transport.delays import pause
 from quorate.transport.failures import error_from_call
 from quorate.v1 import store_pb2 as store_v1
@@ -49,7 +50,7 @@ ANSWER_SECONDS_MAX = 10.0
 @dataclass(slots=True)
 class _Peer:
     address: str
-    channel: grpc.aio.Channel
+    lasting: LastingChannel
     heard: Heard | None = None
     reachable: bool = False
     itself: bool = False
@@ -60,13 +61,23 @@ class Peers:
     """The polling of all peers of one store, with their latest answers."""
 
     def __init__(
-        self, engine: Engine, addresses: Iterable[str], greeting: Callable[[], store_v1.Greeting]
+        self,
+        engine: Engine,
+        addresses: Iterable[str],
+        greeting: Callable[[], store_v1.Greeting],
+        tls: Tls | None = None,
     ) -> None:
+        """Begin with no answer. tls: None: the channels to peers are not secure."""
         self._engine = engine
         self._greeting = greeting
         self._rounds: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._hurry = asyncio.Event()
-        self._peers = [_Peer(each, open_channel(each)) for each in dict.fromkeys(addresses)]
+        self._tls = tls
+        self._peers = [_Peer(each, LastingChannel(each, tls)) for each in dict.fromkeys(addresses)]
+
+    def open_channel(self, address: str) -> grpc.aio.Channel:
+        """Return a channel to a peer for one task, which closes it."""
+        return open_channel(address, self._tls)
 
     def inventories(self) -> Mapping[str, Heard]:
         """Return the latest answer of each peer by its name, if that answer counts."""
@@ -117,7 +128,7 @@ class Peers:
                     rounds_in_limbo = 0
                     await self._pause(max(ROUND_SECONDS, min(10 * took, ROUND_SECONDS_MAX)))
         finally:
-            await asyncio.gather(*(peer.channel.close() for peer in self._peers))
+            await asyncio.gather(*(peer.lasting.close() for peer in self._peers))
 
     async def _pause(self, seconds: float) -> None:
         await pause(self._hurry, seconds)
@@ -209,7 +220,7 @@ class Peers:
     ) -> tuple[PeerAnswer, store_v1.Greeting] | None:
         """Return a peer's answer and its greeting; note the problem and return None if it fails."""
         try:
-            call = StoreStub(peer.channel).Inventory(request, timeout=ANSWER_SECONDS_MAX)
+            call = StoreStub(peer.lasting.channel).Inventory(request, timeout=ANSWER_SECONDS_MAX)
             return await read_inventory(peer.address, call)
         except grpc.aio.AioRpcError as error:
             self._failed(peer, error_from_call(peer.address, error))

@@ -29,7 +29,6 @@ from quorate.store.rules.repair_plan import (
 from quorate.store.rules.source_state import SourceState
 from quorate.store.tasks.peer_answers import read_inventory
 from quorate.store.tasks.peer_polling import Peers
-from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -110,7 +109,7 @@ class Neighbours:
             source=source_to_wire(source), protocol_version=PROTOCOL_VERSION
         )
         try:
-            async with open_channel(address) as channel:
+            async with self._peers.open_channel(address) as channel:
                 call = StoreStub(channel).Inventory(request, timeout=ANSWER_SECONDS_MAX)
                 answer, _ = await read_inventory(address, call)
                 return answer

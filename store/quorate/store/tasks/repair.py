@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from quorate.protocol import delays
 from quorate.protocol.errors import (
@@ -139,9 +140,11 @@ class Repair:
         """address: the address at which peers know this store, so that it does not ask itself."""
         self.pace = Pace(clock)
         self._engine = engine
-        self.filler = Filler(engine, self.pace, reached, peers.answering)
+        self.filler = Filler(
+            engine, self.pace, partial(reached, peers.open_channel), peers.answering
+        )
         self._comparing = Comparing(engine, apart, self.filler)
-        self._ask = ask
+        self._ask = partial(ask, peers.open_channel)
         self._compare_seconds = COMPARE_SECONDS
         self._compare_all_seconds = COMPARE_ALL_SECONDS
         self._neighbours = Neighbours(engine, peers, address)
