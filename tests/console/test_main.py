@@ -77,7 +77,7 @@ def test_a_command_shows_its_own_help_without_grpc(name: str) -> None:
 
 
 FIRST = {
-    "send": ["--stores", "--session-id", "--file", "--key", "--property", "--help"],
+    "send": ["--stores", "--session-id", "--file", "--key", "--property", "--expires", "--help"],
     "receive": [
         "--stores",
         "--session-id",

@@ -67,6 +67,8 @@ CODES = {
     "ArchiveNewer": 1,
     "ArchiveUnusable": 1,
     "BookmarkStoreFailed": 1,
+    "StateUnavailable": 69,
+    "TopicHasNoKeys": 1,
     "BookmarksTakenOver": 1,
     "Closed": 1,
     "MessageTooLarge": 1,
