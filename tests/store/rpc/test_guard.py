@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from tests.certificates import LOCAL, files
@@ -14,8 +16,8 @@ from tests.source.real_stores import RealStores
 from quorate.client import Client, Tls, connect
 from quorate.console.group import journal, status
 from quorate.console.group.authority import Authority
-from quorate.errors import AccessDenied, ConfigurationInvalid, QuorateError
-from quorate.protocol.access import Verb
+from quorate.errors import AccessDenied, ConfigurationInvalid, LimitReached, QuorateError
+from quorate.protocol.access import Access, Verb
 from quorate.protocol.tls import environment_of
 from quorate.store.configuration import load
 from quorate.store.rpc import guard
@@ -43,8 +45,9 @@ def test_every_call_of_every_service_is_guarded_or_open_on_purpose() -> None:
 
 def test_a_call_that_has_no_verb_cannot_be_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(guard.CALLS, "Fetch")
+    admission = guard.Admission(Access(()), None, AsyncMock())
     with pytest.raises(KeyError, match="Fetch"):
-        guard.guarded(StoreServicer(), None, None, None)  # type: ignore[arg-type]
+        guard.guarded(StoreServicer(), admission)
 
 
 RULES = [
@@ -60,6 +63,7 @@ class Guarded:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.rules: list[dict[str, Any]] = RULES
         self.authority = Authority.new()
         self.stores = RealStores(path)
         self.tokens = path / "tokens"
@@ -68,7 +72,7 @@ class Guarded:
         self.tls = {"ca": tls.ca, "certificate": tls.certificate, "key": tls.key}
 
     async def start(self, **tls: Any) -> None:
-        self.stores.settings["a"] = {"tls": {**self.tls, **tls}, "access": RULES}
+        self.stores.settings["a"] = {"tls": {**self.tls, **tls}, "access": self.rules}
         await self.stores.start("a")
 
     def files(self, identity: str, hosts: Sequence[str] = ()) -> Tls:
@@ -198,6 +202,54 @@ async def test_tokens_name_callers_without_certificates(
 def secret_of(path: str) -> str:
     """Return a line of a private key."""
     return Path(path).read_text().splitlines()[1]
+
+
+def limited(identity: str, verb: str, **limits: float) -> list[dict[str, Any]]:
+    return [{"identities": [identity], "verbs": [verb], **limits}]
+
+
+@pytest.mark.expects_log("has 1 subscriptions")
+async def test_the_subscriptions_of_an_identity_are_bounded(guarded: Guarded) -> None:
+    guarded.rules = limited("*", "subscribe", subscriptions_max=1)
+    await guarded.start()
+    async with guarded.client("reader") as one, guarded.client("other") as other:
+        first = await one.subscriber("orders", begin="epoch")
+        async with guarded.client("reader") as two:
+            with pytest.raises(LimitReached) as caught:
+                await two.subscriber("orders", begin="epoch", timeout=0.5)
+        assert (caught.value.identity, caught.value.most) == ("reader", 1)
+        assert caught.value.retryable
+        async with other.subscriber("orders", begin="epoch"):
+            pass
+        await first.close()
+        async with one.subscriber("orders", begin="epoch", timeout=10):
+            pass
+
+
+@pytest.mark.expects_log("has 1 connections")
+async def test_the_connections_of_an_identity_are_bounded(guarded: Guarded) -> None:
+    guarded.rules = limited("*", "subscribe", connections_max=1)
+    await guarded.start()
+    async with (
+        guarded.client("reader") as one,
+        guarded.client("reader") as two,
+        one.subscriber("a", begin="epoch"),
+        one.subscriber("b", begin="epoch"),
+    ):
+        with pytest.raises(LimitReached, match="has 1 connections"):
+            await two.subscriber("orders", begin="epoch", timeout=0.5)
+
+
+async def test_the_bytes_of_an_identity_are_bounded(guarded: Guarded) -> None:
+    guarded.rules = limited("*", "send", bytes_per_second_max=100_000)
+    await guarded.start()
+    async with guarded.client("sender") as client:
+        orders = await client.source("orders")
+        began = time.monotonic()
+        for _ in range(5):
+            await orders.publish(bytes(50_000))
+        took = time.monotonic() - began
+    assert 1.0 < took < 10.0, "250 KB, of which 100 KB may come at once"
 
 
 async def test_an_unknown_token_is_worth_less_than_none(guarded: Guarded) -> None:
