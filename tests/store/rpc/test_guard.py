@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -9,7 +10,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock
 
+import grpc.aio
 import pytest
+from google.protobuf.message_factory import GetMessageClass
 from tests.certificates import LOCAL, files
 from tests.source.real_stores import RealStores
 
@@ -21,9 +24,11 @@ from quorate.protocol.access import Access, Verb
 from quorate.protocol.tls import environment_of
 from quorate.store.configuration import load
 from quorate.store.rpc import guard
+from quorate.transport.channels import open_channel
+from quorate.transport.failures import errors_of, failure_from_wire
 from quorate.transport.identities import hash_of, new_token
 from quorate.v1 import peer_pb2, source_pb2, store_pb2
-from quorate.v1.store_pb2_grpc import StoreServicer
+from quorate.v1.store_pb2_grpc import StoreServicer, StoreStub
 
 OPEN = {"Beat"}
 """The calls that everybody may make who can connect: a heartbeat tells nothing of any topic."""
@@ -121,6 +126,52 @@ async def test_who_may_send_and_who_may_read(guarded: Guarded) -> None:
     assert (await denied(guarded.client("sender"), "subscriber", "orders.eu")).verb == "subscribe"
     assert (await denied(guarded.client("sender"), "receiver", "orders.eu")).verb == "receive"
     assert (await denied(guarded.client("stranger"), "source", "orders.eu")).identity == "stranger"
+
+
+async def first_answer(channel: grpc.aio.Channel, method: Any, request: Any) -> None:
+    """Make a call of any kind, and read its first answer. Raises the error of the call."""
+    call = getattr(StoreStub(channel), method.name)
+
+    async def requests() -> AsyncIterator[Any]:
+        yield request
+
+    answer = call(requests()) if method.client_streaming else call(request)
+    with errors_of("the store"):
+        async with asyncio.timeout(10):
+            if method.server_streaming:
+                await anext(aiter(answer))
+            else:
+                await answer
+
+
+async def test_no_call_is_served_to_a_stranger(guarded: Guarded) -> None:
+    await guarded.start()
+    called = set()
+    async with open_channel(guarded.stores.address("a"), guarded.files("stranger")) as channel:
+        for method in store_pb2.DESCRIPTOR.services_by_name["Store"].methods:
+            request: Any = GetMessageClass(method.input_type)()
+            if method.name == "Acknowledge":
+                request.acknowledgements.add()
+            called.add(method.name)
+            if method.name == "Restore":
+                # The error is in an answer.
+                with pytest.raises(AccessDenied):
+                    await restored(channel)
+                continue
+            with pytest.raises(AccessDenied) as caught:
+                await first_answer(channel, method, request)
+            assert caught.value.identity == "stranger", method.name
+    assert called == set(guard.CALLS)
+
+
+async def restored(channel: grpc.aio.Channel) -> None:
+    """Call Restore, and raise the error in its answer."""
+
+    async def requests() -> AsyncIterator[store_pb2.RestoreRequest]:
+        yield store_pb2.RestoreRequest(open=store_pb2.RestoreOpen())
+
+    answer = await anext(aiter(StoreStub(channel).Restore(requests())))
+    raise failure_from_wire(answer.failed, "the store")
 
 
 @pytest.mark.expects_log("may not")
