@@ -8,6 +8,7 @@ from quorate.protocol.access import (
     EVERYTHING,
     Access,
     AccessRule,
+    Limits,
     Subject,
     Verb,
 )
@@ -65,6 +66,21 @@ def test_without_rules_everything_is_denied() -> None:
     error = caught.value
     assert (error.identity, error.verb, error.topic) == ("a, b", "send", "t")
     assert "a, b may not send topic t" in str(error)
+
+
+def test_the_tightest_limit_of_all_rules_about_a_caller_counts() -> None:
+    send = frozenset({Verb.SEND})
+    access = Access(
+        (
+            AccessRule(frozenset({"*"}), send, (), Limits(connections=9, subscriptions=5)),
+            AccessRule(frozenset({"a"}), send, (), Limits(connections=2)),
+            AccessRule(frozenset({"b"}), send, (), Limits(connections=1)),
+            AccessRule(frozenset({"a"}), send),
+        )
+    )
+    assert access.limits(frozenset({"a"})) == Limits(2, 5, 0.0)
+    assert access.limits(frozenset({"c"})) == Limits(9, 5, 0.0)
+    assert access.limits(frozenset()) == Limits()
 
 
 def test_a_pattern_that_re2_refuses_is_no_rule() -> None:

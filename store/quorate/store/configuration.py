@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from quorate.protocol.access import EVERY_VERB, AccessRule, Verb
+from quorate.protocol.access import EVERY_VERB, AccessRule, Limits, Verb
 from quorate.protocol.addresses import normal_address
 from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
 from quorate.protocol.keying import Keying, Missing
@@ -165,6 +165,14 @@ class AccessConfiguration(BaseModel):
     topics: tuple[Pattern, ...] = ()
     """Regular expressions of RE2, of which one must match the whole topic. Not given: all
     topics."""
+    connections_max: Count = 0
+    """Connections on which each of the identities may have calls under way. 0: no such bound. Of
+    several rules for one identity the tightest bound counts."""
+    subscriptions_max: Count = 0
+    """Subscriptions that each of the identities may have at a time. 0: no such bound."""
+    bytes_per_second_max: Seconds = 0.0
+    """Bytes that each of the identities may send in streams, or be sent, each second. The store
+    lets a faster one wait. 0: no such bound."""
 
 
 class StoreConfiguration(BaseModel):
@@ -287,7 +295,12 @@ class StoreConfiguration(BaseModel):
         if not self.access and self.tls is not None and self.tls.tokens is not None:
             return (EVERY_VERB,)
         return tuple(
-            AccessRule(frozenset(each.identities), frozenset(map(Verb, each.verbs)), each.topics)
+            AccessRule(
+                frozenset(each.identities),
+                frozenset(map(Verb, each.verbs)),
+                each.topics,
+                Limits(each.connections_max, each.subscriptions_max, each.bytes_per_second_max),
+            )
             for each in self.access
         )
 

@@ -30,7 +30,7 @@ from quorate.protocol.identity import SourceName
 from quorate.store import startup
 from quorate.store.configuration import StoreConfiguration
 from quorate.store.engine import Engine
-from quorate.store.rpc.guard import guarded
+from quorate.store.rpc.guard import Admission, guarded
 from quorate.store.rpc.journal import JournalReports
 from quorate.store.rpc.operator import Upkeep
 from quorate.store.rpc.service import Service
@@ -413,7 +413,7 @@ class StoreNode:
             return service
         files = configuration.tls and configuration.tls.tokens
         tokens = None if files is None else TokenFile(str(files))
-        return guarded(service, Access(rules), tokens, service.refuse)
+        return guarded(service, Admission(Access(rules), tokens, service.refuse))
 
     def _durability(self, topic: str) -> v1.Durability:
         return _DURABILITIES[self._configuration.durability_of(topic)]

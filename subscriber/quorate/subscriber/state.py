@@ -164,15 +164,15 @@ class State:
         """Return the whole answer of a store. If a store fails on the way, another is asked."""
         tries = 0
         while True:
+            responses: list[store_v1.QueryStateResponse] = []
             try:
-                return [response async for _, response in self._answers(request)]
-            except _FINAL:
-                raise
+                async for _, response in self._answers(request):
+                    responses.append(response)
+                return responses
             except QuorateError:
                 tries += 1
-                if tries > len(self._stores):
+                if not responses or tries > len(self._stores):
                     raise
-                self._turn += 1
 
     async def _answers(
         self, request: store_v1.QueryStateRequest
@@ -197,10 +197,12 @@ class State:
                         yield position, response
                     return
             except QuorateError as error:
-                if has_begun or isinstance(error, _FINAL):
+                if isinstance(error, _FINAL):
+                    raise
+                self._turn += 1
+                if has_begun:
                     raise
                 failures += 1
-                self._turn += 1
                 if failures % len(self._stores) == 0:
                     pause = delay(self._delays, failures // len(self._stores))
                     if not error.retryable or (ends is not None and loop.time() + pause >= ends):

@@ -32,6 +32,7 @@ CODES = {
     "TopicRefused": 77,
     "AccessDenied": 77,
     "TlsFailed": 78,
+    "LimitReached": 69,
     "EpochTooFar": 1,
     "Fenced": 75,
     "TooManyRegistrations": 69,

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
+import grpc.aio
 import pytest
+from google.protobuf.message_factory import GetMessageClass
 from tests.certificates import LOCAL, files
 from tests.source.real_stores import RealStores
 
 from quorate.client import Client, Tls, connect
 from quorate.console.group import journal, status
 from quorate.console.group.authority import Authority
-from quorate.errors import AccessDenied, ConfigurationInvalid, QuorateError
-from quorate.protocol.access import Verb
+from quorate.errors import AccessDenied, ConfigurationInvalid, LimitReached, QuorateError
+from quorate.protocol.access import Access, Verb
 from quorate.protocol.tls import environment_of
 from quorate.store.configuration import load
 from quorate.store.rpc import guard
+from quorate.transport.channels import open_channel
+from quorate.transport.failures import errors_of, failure_from_wire
 from quorate.transport.identities import hash_of, new_token
 from quorate.v1 import peer_pb2, source_pb2, store_pb2
-from quorate.v1.store_pb2_grpc import StoreServicer
+from quorate.v1.store_pb2_grpc import StoreServicer, StoreStub
 
 OPEN = {"Beat"}
 """The calls that everybody may make who can connect: a heartbeat tells nothing of any topic."""
@@ -43,8 +50,9 @@ def test_every_call_of_every_service_is_guarded_or_open_on_purpose() -> None:
 
 def test_a_call_that_has_no_verb_cannot_be_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(guard.CALLS, "Fetch")
+    admission = guard.Admission(Access(()), None, AsyncMock())
     with pytest.raises(KeyError, match="Fetch"):
-        guard.guarded(StoreServicer(), None, None, None)  # type: ignore[arg-type]
+        guard.guarded(StoreServicer(), admission)
 
 
 RULES = [
@@ -60,6 +68,7 @@ class Guarded:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.rules: list[dict[str, Any]] = RULES
         self.authority = Authority.new()
         self.stores = RealStores(path)
         self.tokens = path / "tokens"
@@ -68,7 +77,7 @@ class Guarded:
         self.tls = {"ca": tls.ca, "certificate": tls.certificate, "key": tls.key}
 
     async def start(self, **tls: Any) -> None:
-        self.stores.settings["a"] = {"tls": {**self.tls, **tls}, "access": RULES}
+        self.stores.settings["a"] = {"tls": {**self.tls, **tls}, "access": self.rules}
         await self.stores.start("a")
 
     def files(self, identity: str, hosts: Sequence[str] = ()) -> Tls:
@@ -117,6 +126,52 @@ async def test_who_may_send_and_who_may_read(guarded: Guarded) -> None:
     assert (await denied(guarded.client("sender"), "subscriber", "orders.eu")).verb == "subscribe"
     assert (await denied(guarded.client("sender"), "receiver", "orders.eu")).verb == "receive"
     assert (await denied(guarded.client("stranger"), "source", "orders.eu")).identity == "stranger"
+
+
+async def first_answer(channel: grpc.aio.Channel, method: Any, request: Any) -> None:
+    """Make a call of any kind, and read its first answer. Raises the error of the call."""
+    call = getattr(StoreStub(channel), method.name)
+
+    async def requests() -> AsyncIterator[Any]:
+        yield request
+
+    answer = call(requests()) if method.client_streaming else call(request)
+    with errors_of("the store"):
+        async with asyncio.timeout(10):
+            if method.server_streaming:
+                await anext(aiter(answer))
+            else:
+                await answer
+
+
+async def test_no_call_is_served_to_a_stranger(guarded: Guarded) -> None:
+    await guarded.start()
+    called = set()
+    async with open_channel(guarded.stores.address("a"), guarded.files("stranger")) as channel:
+        for method in store_pb2.DESCRIPTOR.services_by_name["Store"].methods:
+            request: Any = GetMessageClass(method.input_type)()
+            if method.name == "Acknowledge":
+                request.acknowledgements.add()
+            called.add(method.name)
+            if method.name == "Restore":
+                # The error is in an answer.
+                with pytest.raises(AccessDenied):
+                    await restored(channel)
+                continue
+            with pytest.raises(AccessDenied) as caught:
+                await first_answer(channel, method, request)
+            assert caught.value.identity == "stranger", method.name
+    assert called == set(guard.CALLS)
+
+
+async def restored(channel: grpc.aio.Channel) -> None:
+    """Call Restore, and raise the error in its answer."""
+
+    async def requests() -> AsyncIterator[store_pb2.RestoreRequest]:
+        yield store_pb2.RestoreRequest(open=store_pb2.RestoreOpen())
+
+    answer = await anext(aiter(StoreStub(channel).Restore(requests())))
+    raise failure_from_wire(answer.failed, "the store")
 
 
 @pytest.mark.expects_log("may not")
@@ -198,6 +253,54 @@ async def test_tokens_name_callers_without_certificates(
 def secret_of(path: str) -> str:
     """Return a line of a private key."""
     return Path(path).read_text().splitlines()[1]
+
+
+def limited(identity: str, verb: str, **limits: float) -> list[dict[str, Any]]:
+    return [{"identities": [identity], "verbs": [verb], **limits}]
+
+
+@pytest.mark.expects_log("has 1 subscriptions")
+async def test_the_subscriptions_of_an_identity_are_bounded(guarded: Guarded) -> None:
+    guarded.rules = limited("*", "subscribe", subscriptions_max=1)
+    await guarded.start()
+    async with guarded.client("reader") as one, guarded.client("other") as other:
+        first = await one.subscriber("orders", begin="epoch")
+        async with guarded.client("reader") as two:
+            with pytest.raises(LimitReached) as caught:
+                await two.subscriber("orders", begin="epoch", timeout=0.5)
+        assert (caught.value.identity, caught.value.most) == ("reader", 1)
+        assert caught.value.retryable
+        async with other.subscriber("orders", begin="epoch"):
+            pass
+        await first.close()
+        async with one.subscriber("orders", begin="epoch", timeout=10):
+            pass
+
+
+@pytest.mark.expects_log("has 1 connections")
+async def test_the_connections_of_an_identity_are_bounded(guarded: Guarded) -> None:
+    guarded.rules = limited("*", "subscribe", connections_max=1)
+    await guarded.start()
+    async with (
+        guarded.client("reader") as one,
+        guarded.client("reader") as two,
+        one.subscriber("a", begin="epoch"),
+        one.subscriber("b", begin="epoch"),
+    ):
+        with pytest.raises(LimitReached, match="has 1 connections"):
+            await two.subscriber("orders", begin="epoch", timeout=0.5)
+
+
+async def test_the_bytes_of_an_identity_are_bounded(guarded: Guarded) -> None:
+    guarded.rules = limited("*", "send", bytes_per_second_max=100_000)
+    await guarded.start()
+    async with guarded.client("sender") as client:
+        orders = await client.source("orders")
+        began = time.monotonic()
+        for _ in range(5):
+            await orders.publish(bytes(50_000))
+        took = time.monotonic() - began
+    assert 1.0 < took < 10.0, "250 KB, of which 100 KB may come at once"
 
 
 async def test_an_unknown_token_is_worth_less_than_none(guarded: Guarded) -> None:

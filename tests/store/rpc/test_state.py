@@ -49,7 +49,7 @@ async def digest(client: Client, at_least: Position, wait: float = 20.0) -> Any:
 
 
 async def query(client: Client, **fields: Any) -> list[store_v1.QueryStateResponse]:
-    given = {"protocol_version": PROTOCOL_VERSION, "topic": "orders"} | fields
+    given: dict[str, Any] = {"protocol_version": PROTOCOL_VERSION, "topic": "orders"} | fields
     try:
         async with asyncio.timeout(20):
             call = client.stub.QueryState(store_v1.QueryStateRequest(**given))
@@ -62,12 +62,14 @@ async def published(group: Group, session: int, count: int) -> Bookmark:
     """Each source sends all keys, several times."""
     named = ",".join(f"{name}={address}" for name, address in group.addresses.items())
     quick = SourceOptions(registration_interval=0.3)
-    async with connect(named) as client:
-        async with client.source("orders", session_id=session, options=quick) as source:
-            for number in range(count):
-                await source.send(b"%d" % number, key=b"k%d" % (number % 7))
-            receipt = await source.publish(b"last", key=b"last")
-            return Bookmark(source.name, receipt.epoch, receipt.sequence)
+    async with (
+        connect(named) as client,
+        client.source("orders", session_id=session, options=quick) as source,
+    ):
+        for number in range(count):
+            await source.send(b"%d" % number, key=b"k%d" % (number % 7))
+        receipt = await source.publish(b"last", key=b"last")
+        return Bookmark(source.name, receipt.epoch, receipt.sequence)
 
 
 async def digests(group: Group, at_least: Position) -> set[tuple[bytes, int]]:

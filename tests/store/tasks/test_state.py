@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import Missing
 from quorate.protocol.ranges import Range
 from quorate.store.rules.state_rows import candidates_of
+from quorate.store.storage.index import entries
+from quorate.store.storage.interface import Table, Write
+from quorate.store.storage.records import position_key
 from quorate.store.storage.rocksdb import RocksStorage
 
 A, B, C = (SourceName(TOPIC, session_id) for session_id in (1, 2, 3))
@@ -209,6 +213,65 @@ async def test_a_store_is_ready_once_it_has_what_was_stable_before() -> None:
     maker.sends(A, 1, 1, [Message(b"a", b"2", 2)])
     maker.stable(A, 1)
     assert maker.making.is_ready(TOPIC)
+
+
+async def test_a_store_in_limbo_is_not_ready() -> None:
+    maker = Maker()
+    maker.begins(A, 1)
+    assert maker.making.is_ready(TOPIC)
+    maker.world.standing.record = replace(maker.world.standing.record, limbo="it was wiped")
+    assert not maker.making.is_ready(TOPIC)
+
+
+async def test_no_row_of_a_generation_that_ended_is_left() -> None:
+    maker = Maker()
+    maker.begins(A, 1)
+    maker.sends(A, 1, 0, [Message(key, b"old", 9) for key in (b"a", b"b", b"c")])
+    maker.stable(A, 2)
+    await maker.all()
+    maker.ends(A)
+    maker.begins(A, 4)
+    maker.sends(A, 4, 0, [Message(b"a", b"new", 1)])
+    maker.stable(A, 0)
+    while await maker.step(A):
+        pass
+    assert maker.rows() == {b"ka": b"new"}
+    assert len(maker.stored()) == 1, "there is no sweep later for the others"
+
+
+async def test_messages_that_nobody_has_are_passed() -> None:
+    maker = Maker()
+    maker.begins(A, 1)
+    maker.stable(A, 4)
+    maker.world.write(maker.world.core.streams.skip(maker.streams[A], 0, 4))
+    maker.sends(A, 1, 5, [Message(b"a", b"1", 1)])
+    maker.stable(A, 5)
+    await maker.all()
+    assert maker.rows() == {}, "a peer may have them"
+    maker.world.core.sources[A].held.retained_from = 5
+    await maker.all()
+    assert maker.rows() == {b"ka": b"1"}
+
+
+@pytest.mark.expects_log("cannot be read")
+async def test_an_unreadable_batch_holds_up_its_source_alone() -> None:
+    maker = Maker()
+    for source in (A, B):
+        maker.begins(source, 1)
+        maker.sends(source, 1, 0, [Message(b"a", b"1", 1)])
+        maker.sends(source, 1, 1, [Message(str(source).encode(), b"2", 1)])
+        maker.stable(source, 1)
+    storage, state = maker.world.storage, maker.world.core.sources[A]
+    (entry,) = entries(storage, state.reg_id, 1, 1)
+    key = position_key(entry.position)
+    (good,) = storage.get(Table.JOURNAL, [key])
+    storage.write([Write(Table.JOURNAL, key, b"rot")])
+    await maker.all()
+    assert set(maker.rows()) == {b"ka", b"k" + str(B).encode()}
+    assert list(state.unreadable) == [Range(1, 1)]
+    storage.write([Write(Table.JOURNAL, key, good)])
+    await maker.all()
+    assert len(maker.rows()) == 3
 
 
 async def test_positions_that_are_reached() -> None:

@@ -19,7 +19,7 @@
     ├── configuration  ConfigurationInvalid, NotFounded, StoreNotReady
     ├── calls          InvalidArgument, InvalidFilter, MessageTooLarge, Closed,
     │                  UsedBeforeFork, WaitsForItself
-    ├── security       TlsFailed, AccessDenied
+    ├── security       TlsFailed, AccessDenied, LimitReached
     ├── restore        OtherHistory, BeingDeleted, RestoreRefused
     └── archive        ArchiveUnusable, ArchiveInvalid, ArchiveNewer, ArchiveChanged,
                        ArchiveDiffers
@@ -84,6 +84,7 @@ from quorate.protocol.errors.restore import BeingDeleted as BeingDeleted
 from quorate.protocol.errors.restore import OtherHistory as OtherHistory
 from quorate.protocol.errors.restore import RestoreRefused as RestoreRefused
 from quorate.protocol.errors.security import AccessDenied as AccessDenied
+from quorate.protocol.errors.security import LimitReached as LimitReached
 from quorate.protocol.errors.security import TlsFailed as TlsFailed
 from quorate.protocol.errors.sending import NotKept as NotKept
 from quorate.protocol.errors.sending import NotYetOnDisk as NotYetOnDisk

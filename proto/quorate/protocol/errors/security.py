@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quorate.protocol.errors.base import QuorateError
-from quorate.protocol.exit_codes import CONFIGURATION, DENIED
+from quorate.protocol.exit_codes import CONFIGURATION, DENIED, UNREACHABLE
 
 
 @dataclass(eq=False)
@@ -41,4 +41,22 @@ class AccessDenied(QuorateError):
         return (
             f"{who} may not {self.verb}{what}. Nothing was done. An operator may permit it with an "
             "`[[access]]` rule in the configuration of each store, or of the source."
+        )
+
+
+@dataclass(eq=False)
+class LimitReached(QuorateError):
+    """A call of an identity that uses as much of a store as it may."""
+
+    identity: str
+    what: str
+    """`connections` or `subscriptions`."""
+    most: int
+    retryable = True
+    exit_code = UNREACHABLE
+
+    def describe(self) -> str:
+        return (
+            f"{self.identity} has {self.most} {self.what} at the store, and may not have more at a "
+            "time. Close some, or ask an operator to raise the limit in the `[[access]]` rules."
         )

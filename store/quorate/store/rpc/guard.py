@@ -6,15 +6,19 @@ it cannot be served. Without rules a store has no guard, and its calls cost noth
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import aclosing
+from contextlib import AbstractContextManager, ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from quorate.protocol.access import EVERYTHING, Access, Subject, Verb
-from quorate.protocol.errors import AccessDenied
+from quorate.protocol.errors import AccessDenied, LimitReached, QuorateError
 from quorate.store.rpc.append import Context
+from quorate.store.rules.quotas import Quotas, Use
 from quorate.transport.identities import TokenFile, names_of
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -114,96 +118,138 @@ CALLS = {
     "Restore": _Call(_by(Verb.OPERATE), _opened_restore),
 }
 
-Refuse = Callable[[Context, AccessDenied], Awaitable[Any]]
+Refuse = Callable[[Context, QuorateError], Awaitable[Any]]
 """Ends a call with an error."""
 
 
-def guarded(service: Any, access: Access, tokens: TokenFile | None, refuse: Refuse) -> Any:
-    """Return a service whose calls are checked before this service serves them."""
+class Admission:
+    """The admission of calls: by the rules, and by what each identity uses already."""
+
+    def __init__(self, access: Access, tokens: TokenFile | None, refuse: Refuse) -> None:
+        """tokens: those that callers may show; None: they show none."""
+        self._access = access
+        self._tokens = tokens
+        self._quotas = Quotas()
+        self.refuse = refuse
+
+    def admit(self, name: str, request: Any, context: Context) -> AbstractContextManager[Use]:
+        """Admit a call while the context lasts. Raises AccessDenied, LimitReached."""
+        names, call = names_of(context, self._tokens), CALLS[name]
+        self._access.check(names, call.verbs(request), call.subjects(request))
+        return self._quotas.used(
+            ", ".join(sorted(names)),
+            self._access.limits(names),
+            context.peer(),
+            subscribes=name == "Subscribe",
+        )
+
+
+Admit = Callable[[Any, Context], AbstractContextManager[Use]]
+
+
+def guarded(service: Any, admission: Admission) -> Any:
+    """Return a service whose calls are admitted before this service serves them."""
 
     def wrapped(method: Any) -> Any:
-        call, serve = CALLS[method.name], getattr(service, method.name)
-
-        def check(request: Any, context: Context) -> None:
-            verbs, subjects = call.verbs(request), call.subjects(request)
-            access.check(names_of(context, tokens), verbs, subjects)
-
+        serve, admit = getattr(service, method.name), partial(admission.admit, method.name)
+        if method.name not in CALLS:
+            raise KeyError(method.name)
         if method.name == "Append":
-            return _with_first_frame(serve, check)
+            return _with_first_frame(serve, admit)
         if method.client_streaming:
-            return _with_first_request(serve, check)
+            return _with_first_request(serve, admit)
         if method.server_streaming:
-            return _streaming(serve, check, refuse)
-        return _answering(serve, check, refuse)
+            return _streaming(serve, admit, admission.refuse)
+        return _answering(serve, admit, admission.refuse)
 
     return SimpleNamespace(**{method.name: wrapped(method) for method in _SERVICE.methods})
 
 
-Check = Callable[[Any, Context], None]
-
-
-def _answering(serve: Any, check: Check, refuse: Refuse) -> Any:
+def _answering(serve: Any, admit: Admit, refuse: Refuse) -> Any:
     async def call(request: Any, context: Context) -> Any:
-        try:
-            check(request, context)
-        except AccessDenied as error:
-            await refuse(context, error)
-        return await serve(request, context)
+        async with _admitted(admit, refuse, request, context):
+            return await serve(request, context)
 
     return call
 
 
-def _streaming(serve: Any, check: Check, refuse: Refuse) -> Any:
+def _streaming(serve: Any, admit: Admit, refuse: Refuse) -> Any:
     async def call(request: Any, context: Context) -> AsyncIterator[Any]:
+        async with (
+            _admitted(admit, refuse, request, context) as use,
+            aclosing(serve(request, context)) as responses,
+        ):
+            async for response in responses:
+                yield response
+                await _pace(use, response)
+
+    return call
+
+
+@asynccontextmanager
+async def _admitted(
+    admit: Admit, refuse: Refuse, request: Any, context: Context
+) -> AsyncIterator[Use]:
+    """Admit a call while the context lasts, or end it with the error."""
+    with ExitStack() as stack:
         try:
-            check(request, context)
-        except AccessDenied as error:
+            use = stack.enter_context(admit(request, context))
+        except (AccessDenied, LimitReached) as error:
             await refuse(context, error)
-        async with aclosing(serve(request, context)) as responses:
-            async for response in responses:
-                yield response
-
-    return call
+        yield use
 
 
-def _with_first_request(serve: Any, check: Check) -> Any:
-    async def checked(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
-        first = True
-        async for request in requests:
-            if first:
-                check(request, context)
-                first = False
-            yield request
+async def _pace(use: Use, moved: Any) -> None:
+    """Wait if the identity moves more bytes than it may."""
+    if use.limits.bytes_per_second and (seconds := use.wait(moved.ByteSize(), time.monotonic())):
+        await asyncio.sleep(seconds)
 
+
+def _with_first_request(serve: Any, admit: Admit) -> Any:
     async def call(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
-        async with aclosing(serve(checked(requests, context), context)) as responses:
-            async for response in responses:
-                yield response
+        with ExitStack() as stack:
+
+            async def admitted() -> AsyncIterator[Any]:
+                use: Use | None = None
+                async for request in requests:
+                    use = use or stack.enter_context(admit(request, context))
+                    await _pace(use, request)
+                    yield request
+
+            async with aclosing(serve(admitted(), context)) as responses:
+                async for response in responses:
+                    yield response
 
     return call
 
 
-def _with_first_frame(serve: Any, check: Check) -> Any:
+def _with_first_frame(serve: Any, admit: Admit) -> Any:
     async def call(requests: Any, context: Context) -> None:
-        await serve(requests, _Opening(context, check))
+        with ExitStack() as stack:
+            await serve(requests, _Frames(context, admit, stack))
 
     return call
 
 
-class _Opening:
-    """The context of a call of Append, which checks the first frame when it is read."""
+class _Frames:
+    """The context of a call of Append, which admits the call when its first frame is read."""
 
-    def __init__(self, context: Context, check: Check) -> None:
+    def __init__(self, context: Context, admit: Admit, stack: ExitStack) -> None:
+        """stack: is left when the call ends."""
         self._context = context
-        self._check = check
+        self._admit = admit
+        self._stack = stack
+        self._use: Use | None = None
 
     async def read(self) -> Any:
-        """Read the first frame. Raises AccessDenied."""
+        """Read a frame. Raises AccessDenied, LimitReached."""
         frame = await self._context.read()
-        if isinstance(frame, v1.Frame):
-            self._check(frame, self._context)
-        # The frames that follow are of the stream that the first one opened.
-        self.read = self._context.read  # type: ignore[method-assign]
+        if not isinstance(frame, v1.Frame):
+            return frame
+        if self._use is None:
+            # The frames that follow are of the stream that the first one opens.
+            self._use = self._stack.enter_context(self._admit(frame, self._context))
+        await _pace(self._use, frame)
         return frame
 
     def __getattr__(self, name: str) -> Any:

@@ -241,8 +241,7 @@ class StateMaking:
             read = await self._apart(
                 partial(_read, engine.reads, state.reg_id, source, wanted, count, keyed.keying)
             )
-            if engine.core.sources.get(source) is not state or state.lineage is not lineage:
-                return True
+            # Meanwhile the source may have ended: the next step finds rows of that generation.
             if read.upto is not None:
                 walk.given(source, stream, Range(wanted.first, read.upto))
                 fitting = read.batches * SLICE_BYTES // max(read.bytes, 1)
