@@ -1,9 +1,9 @@
 """`make bench-crowd`: what subscribers that replay at full speed cost a source.
 
 It starts three stores that sync to the disk, and a process with all subscribers. Each replays one
-topic again and again. A source in this process sends to another topic: first as fast as it can, then
-a message at a time. The figures are printed with and without the subscribers. Quote them only with
-what else the machine did.
+topic again and again. A source in this process sends to another topic: first as fast as it can,
+then a message at a time. The figures are printed with and without the subscribers. Quote them only
+with what else the machine did.
 """
 
 from __future__ import annotations

@@ -270,6 +270,7 @@ class _OneMessage(ReplayedBatch):
         self.source, self.epoch, self.timestamp_ns = batch.source, batch.epoch, batch.timestamp_ns
         self.numbers, self.payloads = (message.sequence,), (message.payload,)
         self._keys, self._properties = (message.key,), (message.properties,)
+        self._times, self._attributes = (message.timestamp_ns,), (message.attributes,)
         self.before, self.taken = NO_PLACE, None
 
 

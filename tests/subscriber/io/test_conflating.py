@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import Mapping
 
 import pytest
 
+from quorate.protocol.attributes import Attributes
 from quorate.protocol.bookmarks import Bookmark, Place, Position
-from quorate.protocol.columns import Body
-from quorate.protocol.framing import BatchHeader
+from quorate.protocol.framing import body_of, encode_batch, read_header
 from quorate.protocol.identity import SourceName
 from quorate.subscriber.io.conflating import Conflating
 from quorate.subscriber.items import (
@@ -35,27 +34,12 @@ NOTICES: list[Notice] = [
 ]
 
 
-class FakeBody(Body):
-    """A batch of messages with these keys."""
-
-    def __init__(self, keys: list[bytes | None], properties: Mapping[str, bytes]) -> None:
-        self._given = keys, properties
-
-    def read_payloads(self) -> list[bytes]:
-        return [b"payload"] * len(self._given[0])
-
-    def read_keys(self) -> list[bytes | None]:
-        return self._given[0]
-
-    def read_properties(self) -> list[Mapping[str, bytes]]:
-        return [self._given[1]] * len(self._given[0])
-
-
 def batch(first: int, *keys: bytes | None) -> ReplayedBatch:
-    last = first + len(keys) - 1
-    header = BatchHeader(ORDERS, 1, first, last, 7, 0, 0)
-    body = FakeBody(list(keys), {"name": b"value"})
-    return ReplayedBatch(header, body, slice(0, len(keys)), range(first, last + 1))
+    attributes = [Attributes(key, {"name": b"value"}) for key in keys]
+    frame = encode_batch(ORDERS, 1, first, [b"payload"] * len(keys), 7, b"", attributes)
+    header = read_header(frame)
+    numbers = range(first, first + len(keys))
+    return ReplayedBatch(header, body_of(frame, header), slice(0, len(keys)), numbers)
 
 
 class Subscription:
