@@ -10,7 +10,8 @@ import pytest
 
 from quorate.protocol.attributes import Attributes
 from quorate.protocol.bookmarks import Bookmark, Place, Position
-from quorate.protocol.framing import body_of, encode_batch, read_header
+from quorate.protocol.columns import Body
+from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
 from quorate.subscriber.io.conflating import Conflating
 from quorate.subscriber.items import (
@@ -34,12 +35,17 @@ NOTICES: list[Notice] = [
 ]
 
 
+class ForgettableBody(Body):
+    """Columns to which a weak reference is possible."""
+
+
 def batch(first: int, *keys: bytes | None) -> ReplayedBatch:
     attributes = [Attributes(key, {"name": b"value"}) for key in keys]
     frame = encode_batch(ORDERS, 1, first, [b"payload"] * len(keys), 7, b"", attributes)
     header = read_header(frame)
     numbers = range(first, first + len(keys))
-    return ReplayedBatch(header, body_of(frame, header), slice(0, len(keys)), numbers)
+    body = ForgettableBody(frame, header.body_at, len(keys))
+    return ReplayedBatch(header, body, slice(0, len(keys)), numbers)
 
 
 class Subscription:
