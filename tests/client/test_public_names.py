@@ -36,6 +36,7 @@ CLIENT = {"close", "receiver", "source", "state", "subscriber"}
 SOURCE = {
     "close",
     "commit",
+    "delete",
     "deregister",
     "epoch",
     "events",

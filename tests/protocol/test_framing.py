@@ -90,6 +90,8 @@ ATTRIBUTES = st.builds(
     checked_attributes,
     st.none() | st.binary(max_size=40),
     st.dictionaries(st.text(min_size=1, max_size=8), st.binary(max_size=20), max_size=3),
+    st.booleans(),
+    st.none() | st.integers(-2, 2),
 )
 MESSAGES = st.lists(st.tuples(st.binary(max_size=40), ATTRIBUTES), min_size=1, max_size=12)
 Contents = list[tuple[bytes, Attributes]]

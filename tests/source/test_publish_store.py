@@ -336,6 +336,19 @@ def test_a_damaged_message_is_not_sent_again_as_it_is(tmp_path: Path, sync: bool
     assert newest(tmp_path).read_bytes() == before
 
 
+@pytest.mark.parametrize("sync", [False, True])
+def test_a_damaged_time_is_not_sent_again_as_it_is(tmp_path: Path, sync: bool) -> None:
+    store = opened(tmp_path, sync)
+    store.keep_all(0, [b"zero", b"one", b"two"], [], [7] * 3)
+    store.packed(batch(0, b"zero", b"one", b"two"))
+    store.close()
+    with newest(tmp_path).open("r+b") as segment:
+        segment.seek(64 + 8)
+        segment.write(b"?")
+    with pytest.raises(PublishStoreDamaged, match="the number 1" if sync else "numbers 0 to 2"):
+        FilePublishStore(tmp_path).open()
+
+
 def test_a_damaged_commit_is_named(tmp_path: Path) -> None:
     store = filled(tmp_path, 1)
     store.keep_batch(batch(2, b"see", b"d", marker=b"mark"))

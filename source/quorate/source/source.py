@@ -190,7 +190,7 @@ class Source:
         - timeout: seconds to wait at most; 0: the call does not wait; None: no limit.
         - wait_quorum: whether to wait while too few stores take the stream, too.
 
-        What comes with the payload counts towards the size of the message.
+        Key, properties and expiry count towards the size of the message.
 
         The call waits only while the flight window is full. With SourceOptions.receiver_pacing it
         also waits for receivers that lag. With a publish store that syncs it waits for the sync,

@@ -118,7 +118,7 @@ def test_bounds_of_a_file_are_those_of_its_messages(path: Path) -> None:
     manifest = newest(path)
     last = {file.last: file for file in manifest.files}
     assert last[19].last_time_ns == NOON_NS + 10_063
-    assert last[59].first_time_ns == NOON_NS + 50_000 - 63
+    assert last[59].first_time_ns == NOON_NS + 40_000
     assert last[59].last_time_ns == NOON_NS + 50_000
     bounds = bounds_of(f"$time BETWEEN {(NOON_NS + 10_060) / 1e9} AND {(NOON_NS + 10_070) / 1e9}")
     parts = History(Archive(str(path)), bounds).parts({ORDERS: Range(0, 29)})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.pipeline.contents import by_source
@@ -52,6 +54,8 @@ def table(spark: SparkSession) -> DataFrame:
         "payload",
         "payload as key",
         "map('n', payload) as properties",
+        "sequence = 4 as deleted",
+        "timestamp_micros(us + 5) as expires",
     )
 
 
@@ -78,6 +82,7 @@ def test_messages_come_in_the_order_of_time_over_all_topics(spark: SparkSession)
     last, when = came[-1]
     assert when - came[0][1] == pytest.approx(300.0, abs=0.01)
     assert (last.payload, last.key, last.properties) == (b"600", b"600", {"n": b"600"})
+    assert (last.deleted, last.expires) == (True, last.time + timedelta(microseconds=5))
     assert last.time.timestamp() * SECOND_US == START_US + 600 * SECOND_US
     assert (report.progress.messages, report.interrupted) == (9, False)
     assert report.as_object()["speed"] == pytest.approx(2.0, abs=0.01)

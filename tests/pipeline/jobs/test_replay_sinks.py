@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from tests.pipeline.contents import by_source
@@ -26,6 +28,7 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.framing import read_contents
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
+from quorate.protocol.times import nanoseconds_of
 from quorate.source.blocking import Source
 
 
@@ -46,7 +49,9 @@ def test_messages_are_stable_at_the_end_with_their_attributes(group: Group) -> N
     layout = Layout.plain(group.stores)
     with TopicsSink("again", layout, "attributes") as sink:
         assert sink.position is None
-        for each in (message(1, "one", b"key"), message(2, "two")):
+        moment = datetime(2026, 1, 31, tzinfo=UTC)
+        gone = replace(message(1, "one", b"key"), deleted=True, expires=moment)
+        for each in (gone, message(2, "two")):
             assert sink.take(each)
         sink.flush()
     assert sink.last == {"again": 1}
@@ -62,7 +67,9 @@ def test_messages_are_stable_at_the_end_with_their_attributes(group: Group) -> N
         "original-time": b"2026-09-21T14:13:20.000001+00:00",
         "original-topic": b"one",
     }
+    assert (first.deleted, first.expires_ns) == (True, nanoseconds_of(moment))
     assert (second.key, second.properties["original-topic"]) == (None, b"two")
+    assert (second.deleted, second.expires_ns) == (False, None)
 
 
 def test_topics_may_stay_apart(group: Group) -> None:

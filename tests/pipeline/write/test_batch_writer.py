@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
 from tests.pipeline.contents import by_source, payloads
 from tests.pipeline.group import Group, numbered
 
@@ -73,6 +75,25 @@ def test_topics_keys_and_properties_come_from_columns(spark: SparkSession, group
         ("columns-b", b"2"),
         ("columns-a", b"3"),
     ]
+
+
+def test_deletions_and_expiries_are_written_and_read_back(
+    spark: SparkSession, group: Group
+) -> None:
+    frame = spark.createDataFrame(
+        [
+            (b"1", b"k", False, "2026-01-31 12:00:00.123456Z"),
+            (b"", b"k", True, None),
+            (b"3", None, None, None),
+        ],
+        "payload binary, key binary, deleted boolean, expires string",
+    ).withColumn("expires", col("expires").cast("timestamp"))
+    write(frame.coalesce(1), group, topic="deletions")
+    table = spark.read.format("quorate").options(stores=group.stores, topics="deletions").load()
+    rows = table.orderBy("sequence").selectExpr("deleted", "unix_micros(expires) as us").collect()
+    moment = datetime(2026, 1, 31, 12, 0, 0, 123456, UTC)
+    us = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    assert [tuple(row) for row in rows] == [(False, us), (True, None), (False, None)]
 
 
 def test_a_task_that_fails_is_repeated_without_a_trace(spark: SparkSession, group: Group) -> None:

@@ -313,6 +313,8 @@ some_attributes = st.builds(
     Attributes,
     st.none() | st.binary(max_size=3),
     st.dictionaries(st.sampled_from("ab"), st.binary(max_size=3), max_size=2),
+    st.booleans(),
+    st.none() | st.integers(-2, 2),
 )
 a_row = st.tuples(st.binary(max_size=3), some_attributes)
 
