@@ -68,7 +68,7 @@ RECEIVER = {
     "sources",
 }
 SUBSCRIBER = {"batches", "close", "consumed_position", "open", "pause", "position", "resume"}
-STATE = {"batches", "count", "get", "query", "topic"}
+STATE = {"batches", "count", "get", "query", "query_and_subscribe", "topic"}
 WITHOUT_ASYNCIO = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",

@@ -23,6 +23,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.source import Source, SourceOptions
+from quorate.subscriber import ReplayedMessage
 
 QUICK = SourceOptions(registration_interval=0.3)
 TOPICS = (
@@ -228,6 +229,44 @@ async def test_a_store_that_takes_no_messages_has_no_rows(stores: RealStores) ->
             await alone.state("orders", timeout=0.1).query()
 
 
+@pytest.mark.expects_log("store a does not take orders")
+async def test_a_subscription_begins_where_the_rows_end(
+    stores: RealStores, client: Client, source: Source
+) -> None:
+    """Another source sends meanwhile, and another store serves the subscription."""
+
+    async def busy() -> None:
+        async with client.source("orders", session_id=2, options=QUICK) as other:
+            for number in range(300):
+                await other.send(json.dumps({"n": number}).encode(), key=b"other")
+                await asyncio.sleep(0)
+            await other.flush()
+
+    for number in range(300):
+        await source.send(json.dumps({"n": number}).encode(), key=b"k%d" % number)
+        if number == 150:
+            sending = asyncio.create_task(busy())
+    last = await published(source, "last", n=300)
+    orders = client.state("orders")
+    rows, updates = await orders.query_and_subscribe(at_least=last)
+    await sending
+    before = {row.key: json.loads(row.payload)["n"] for row in rows if row.source == ORDERS}
+    assert len(before) == 301
+    other = [json.loads(row.payload)["n"] for row in rows if row.source != ORDERS]
+    seen = other[-1] if other else -1
+    await stores.stop("a")
+    last = await published(source, "k0", n=-1)
+    async with updates, asyncio.timeout(20):
+        found: list[ReplayedMessage] = []
+        while not found or found[-1].bookmark != last or len(found) < 300 - seen:
+            item = await anext(updates)
+            if isinstance(item, ReplayedMessage):
+                found.append(item)
+    numbers = [json.loads(each.payload)["n"] for each in found if each.source != ORDERS]
+    assert numbers == list(range(seen + 1, 300))
+    assert [each.key for each in found if each.source == ORDERS] == [b"k0"]
+
+
 async def test_a_slow_reader_sees_one_position(client: Client, source: Source) -> None:
     """What is sent meanwhile is not among its rows, however slowly it reads."""
     large = "x" * 20_000
@@ -260,6 +299,9 @@ async def test_blocking(stores: RealStores, source: Source) -> None:
             assert row is not None
             assert row.payload == b"{}"
             assert [len(part) for part in orders.batches(batch=2)] == [2, 1]
+            rows, updates = orders.query_and_subscribe("$key = 'a'")
+            with updates:
+                assert updates.position == rows.position
         with pytest.raises(Closed):
             orders.query()
 

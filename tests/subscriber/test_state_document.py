@@ -55,6 +55,8 @@ async def stores(tmp_path: Path) -> AsyncIterator[str]:
 
 async def test_the_programs(stores: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert await defined("write_and_read")(stores, b"9", b"{}") == b"{}"
+    table = await defined("follow")(stores, 5)
+    assert table[b"3"] == ORDERS[3]
     found = await defined("open_orders")(stores)
     assert [order["id"] for order in found] == [2, 4, 1]
     assert capsys.readouterr().out.startswith("3 of 5 orders, at [")
@@ -62,7 +64,7 @@ async def test_the_programs(stores: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_each_program_is_run() -> None:
     names = {name for code in CODE for name in re.findall(r"^(?:async )?def (\w+)", code, re.M)}
-    assert names == {"open_orders", "write_and_read"}
+    assert names == {"open_orders", "write_and_read", "follow"}
 
 
 def test_the_configuration(tmp_path: Path) -> None:
@@ -78,7 +80,7 @@ def test_the_configuration(tmp_path: Path) -> None:
 def test_the_methods_that_the_table_lists() -> None:
     section = TEXT[TEXT.index("| method |") :].split("\n\n")[0]
     named = re.findall(r"^\| `(\w+)\(", section, re.M)
-    assert sorted(named) == sorted({"get", "query", "batches", "count"})
+    assert sorted(named) == sorted({"get", "query", "batches", "count", "query_and_subscribe"})
     assert all(hasattr(State, name) for name in named)
 
 

@@ -19,6 +19,7 @@ from quorate.client.settings import (
     Stores,
     read_settings,
 )
+from quorate.protocol.bookmarks import Position
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import Closed
@@ -43,6 +44,7 @@ from quorate.subscriber.options import Delivered, OnUnknownBookmark
 from quorate.subscriber.protocol.topics import GivenTopics
 from quorate.subscriber.state import State as AsyncState
 from quorate.subscriber.subscriber import SAVE_SECONDS
+from quorate.subscriber.subscriber import Subscriber as AsyncSubscriber
 from quorate.transport import forks
 from quorate.transport.blocking import run_blocking
 from quorate.transport.connections import Connections
@@ -259,6 +261,12 @@ class Client:
         Arguments and errors are those of quorate.client.Client.state.
         """
         settings = self._settings
+
+        def subscribe(
+            begin: Position, where: str | None, select: str | Sequence[str] | None
+        ) -> Subscriber:
+            return self.subscriber(topic, begin=begin, where=where, select=select)
+
         return State(
             AsyncState(
                 topic,
@@ -267,7 +275,9 @@ class Client:
                 settings.timeout if timeout is None else timeout,
                 settings.delays or RECONNECT,
                 self._check_open,
-            )
+                _never,
+            ),
+            subscribe,
         )
 
     def _check_open(self) -> None:
@@ -306,3 +316,7 @@ class Client:
                 return opened
         opened.close()
         raise Closed("The client")
+
+
+async def _never(*_: object) -> AsyncSubscriber:
+    raise AssertionError("the blocking state subscribes by itself")

@@ -19,6 +19,7 @@ from quorate.client.settings import (
     Stores,
     read_settings,
 )
+from quorate.protocol.bookmarks import Position
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import Closed
@@ -360,7 +361,13 @@ class Client:
             settings.timeout if timeout is None else timeout,
             settings.delays or RECONNECT,
             self._check_open,
+            partial(self._subscribe, topic),
         )
+
+    async def _subscribe(
+        self, topic: str, begin: Position, where: str | None, select: str | Sequence[str] | None
+    ) -> Subscriber:
+        return await self.subscriber(topic, begin=begin, where=where, select=select)
 
     def _check_open(self) -> None:
         if self._closed:

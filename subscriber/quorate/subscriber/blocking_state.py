@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 
+from quorate.protocol.bookmarks import Position
+from quorate.subscriber.blocking import Subscriber
 from quorate.subscriber.items import ReplayedMessage
 from quorate.subscriber.rows import AtLeast, Key, Rows
-from quorate.subscriber.state import BATCH_ROWS
+from quorate.subscriber.state import BATCH_ROWS, Select
 from quorate.subscriber.state import State as AsyncState
 from quorate.transport.blocking import run_blocking
+
+Subscribe = Callable[[Position, str | None, Select], Subscriber]
 
 
 class State:
     """The state of one topic: quorate.subscriber.State for one thread."""
 
-    def __init__(self, state: AsyncState) -> None:
+    def __init__(self, state: AsyncState, subscribe: Subscribe) -> None:
         """Wrap a state. Applications use `Client.state`."""
         self._state = state
+        self._subscribe = subscribe
 
     @property
     def topic(self) -> str:
@@ -67,6 +72,20 @@ class State:
                 yield part
         finally:
             run_blocking(_close(parts))
+
+    def query_and_subscribe(
+        self,
+        where: str | None = None,
+        *,
+        select: str | Sequence[str] | None = None,
+        at_least: AtLeast = None,
+    ) -> tuple[Rows, Subscriber]:
+        """Return rows, and an open subscription to the stable messages that follow them.
+
+        As quorate.subscriber.State.query_and_subscribe.
+        """
+        rows = self.query(where, select=select, at_least=at_least)
+        return rows, self._subscribe(rows.position, where, select)
 
     def count(self, where: str | None = None, *, at_least: AtLeast = None) -> int:
         """Return how many rows there are. As quorate.subscriber.State.count."""

@@ -6,11 +6,11 @@ What a query asks for, and what a row is, is in quorate.subscriber.rows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from quorate.protocol.bookmarks import Position
-from quorate.protocol.delays import RECONNECT, Delays
+from quorate.protocol.delays import Delays
 from quorate.protocol.errors import (
     Closed,
     InvalidArgument,
@@ -23,13 +23,13 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import position_from_wire
 from quorate.subscriber.items import ReplayedMessage
 from quorate.subscriber.rows import AtLeast, Key, Rows, key_to_wire, message_of, request_of
+from quorate.subscriber.subscriber import Subscriber
 from quorate.transport.connections import Connections
 from quorate.transport.delays import delay
 from quorate.transport.failures import errors_of
 from quorate.v1 import store_pb2 as store_v1
 
 BATCH_ROWS = 1_000
-STATE_SECONDS = 30.0
 _WAIT_SECONDS = 5.0
 """The longest time in seconds that one store is given to make the rows that are asked for."""
 _SILENCE_SECONDS = 10.0
@@ -40,6 +40,11 @@ _FINAL = (InvalidArgument, InvalidFilter, Closed)
 """Errors that every store would answer with."""
 
 
+Select = str | Sequence[str] | None
+Subscribe = Callable[[Position, str | None, Select], Awaitable[Subscriber]]
+"""Opens a subscription to the topic behind a position, with where and select."""
+
+
 class State:
     """The state of one topic: its last stable message of each key. Get it from `Client.state`."""
 
@@ -48,11 +53,13 @@ class State:
         topic: str,
         stores: Sequence[StoreAddress],
         connections: Connections,
-        timeout: float | None = STATE_SECONDS,
-        delays: Delays = RECONNECT,
-        check_open: Callable[[], None] = lambda: None,
+        timeout: float | None,
+        delays: Delays,
+        check_open: Callable[[], None],
+        subscribe: Subscribe,
     ) -> None:
         """Begin unconnected. Applications use `Client.state`."""
+        self._subscribe = subscribe
         self._topic = check_topic(topic)
         self._stores = tuple(stores)
         self._connections = connections
@@ -133,6 +140,24 @@ class State:
                     part = part[batch:]
         if part:
             yield Rows(part, position)
+
+    async def query_and_subscribe(
+        self,
+        where: str | None = None,
+        *,
+        select: str | Sequence[str] | None = None,
+        at_least: AtLeast = None,
+    ) -> tuple[Rows, Subscriber]:
+        """Return rows, and an open subscription to the stable messages that follow them.
+
+        Between the two nothing is lost and nothing is doubled, also if another store serves the
+        subscription. A message that follows is the new row of its key unless the row is newer. With
+        `where`, a message that does not pass is not given, so a row may stay that no longer passes.
+
+        Arguments and errors are those of `query`.
+        """
+        rows = await self.query(where, select=select, at_least=at_least)
+        return rows, await self._subscribe(rows.position, where, select)
 
     async def count(self, where: str | None = None, *, at_least: AtLeast = None) -> int:
         """Return how many rows there are, or how many `where` is true of.
