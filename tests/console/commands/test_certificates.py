@@ -64,6 +64,18 @@ def test_the_authority_is_used_again_and_files_are_replaced(tmp_path: Path) -> N
     assert after["key"] != before["key"]
 
 
+def test_validate_reads_the_files_of_a_store(tmp_path: Path) -> None:
+    tls = made(tmp_path / "pki", "a")["a"]
+    table = "".join(f'{key} = "{path}"\n' for key, path in tls.items() if path)
+    configuration = tmp_path / "a.toml"
+    configuration.write_text(f'name = "a"\ndata_directory = "d"\n[tls]\n{table}')
+    assert ran("store", "validate", "-c", str(configuration)).returncode == 0
+    Path(tls["key"]).unlink()
+    done = ran("store", "validate", "-c", str(configuration))
+    assert done.returncode == 78
+    assert "key.pem: No such file" in done.stderr
+
+
 def test_half_an_authority_is_an_error(tmp_path: Path) -> None:
     made(tmp_path, "a")
     (tmp_path / "ca.key.pem").unlink()

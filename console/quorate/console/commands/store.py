@@ -191,6 +191,10 @@ def validate(
     """Check a configuration. Every problem is shown with its path; exit 78 if there is one."""
     context.meta[OUTPUT_KEY] = output
     configuration = _configuration(context, config)
+    if configuration.tls is not None:
+        from quorate.transport.credentials import check_files
+
+        check_files(configuration.tls.files)
     if output in (Output.JSON, Output.JSONL):
         print_json(configuration.model_dump(mode="json"))
     else:
