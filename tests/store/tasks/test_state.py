@@ -312,6 +312,11 @@ async def test_rows_that_no_peer_has_are_lacking() -> None:
     await other.all()
     assert other.digest() == late.digest(), "a store that lacks as much gives nothing"
     assert other.making._progress[A].lacks_upto == 59
+    peers = {"1": late}
+    whole, third = await lagging(peers)
+    peers["2"] = whole
+    await third.all()
+    assert third.digest() == whole.digest(), "it takes the rows of the store that lacks less"
 
 
 @pytest.mark.expects_log("cannot be read")
