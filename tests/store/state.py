@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tests.store.deleted import DEREGISTERED, engine_of
 from tests.store.support import World
 
 from quorate.protocol.attributes import Attributes
-from quorate.protocol.errors import Closed
+from quorate.protocol.errors import Closed, Unreachable
 from quorate.protocol.framing import encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import Keying, Missing
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.times import times_of
 from quorate.store import startup
+from quorate.store.rpc.state import StateQueries
 from quorate.store.rules.source_state import AppendStream
 from quorate.store.rules.state_rows import StateDigest, rows_among
 from quorate.store.storage.interface import Table
 from quorate.store.storage.state_records import rows_of_topic
 from quorate.store.tasks.state import StateMaking
+from quorate.v1 import store_pb2 as store_v1
 
 TOPIC = "orders"
 NOW = 1_000
@@ -59,8 +61,18 @@ class Maker:
     """A store that makes rows, one step at a time."""
 
     def __init__(
-        self, storage: Any = None, keying_of: Callable[[str], Keying | None] | None = None
+        self,
+        storage: Any = None,
+        keying_of: Callable[[str], Keying | None] | None = None,
+        peers: Mapping[str, Maker] | None = None,
     ) -> None:
+        """peers: other stores, by address; those that are not there do not answer."""
+        self.peers = {} if peers is None else peers
+        """The other stores, by address."""
+        self.away: set[str] = set()
+        """Those that do not answer."""
+        self.answers_max = 1000
+        """How many answers come from a peer before the connection breaks."""
         self.world = World(storage)
         self.keying_of = keying_of or keyed()
         self.making = StateMaking(
@@ -68,9 +80,29 @@ class Maker:
             _at_once,
             self.keying_of,
             startup.state_progress(self.world.storage),
+            lambda: self.peers,
+            self._ask,
             lambda: NOW,
         )
         self.streams: dict[SourceName, AppendStream] = {}
+
+    async def _ask(
+        self, address: str, request: store_v1.StateCandidatesRequest
+    ) -> AsyncGenerator[store_v1.StateCandidatesResponse, None]:
+        peer, left = self.peers[address], self.answers_max
+        queries = StateQueries(engine_of(peer.world), peer.world.storage, peer.making, _at_once)
+        if address in self.away:
+            raise Unreachable(address, "it is away")
+        async for answer in queries.candidates(request, lambda: None):
+            if not left:
+                raise Unreachable(address, "it broke off")
+            left -= 1
+            yield answer
+
+    def lets_go(self, source: SourceName, below: int) -> None:
+        """Retention has let go what is below, here or at another store, before it came here."""
+        self.world.write(self.world.core.streams.skip(self.streams[source], 0, below - 1))
+        self.world.core.sources[source].held.retained_from = below
 
     def begins(self, source: SourceName, epoch: int) -> None:
         """A new generation of a source begins."""

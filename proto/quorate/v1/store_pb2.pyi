@@ -1188,9 +1188,49 @@ class DigestStateResponse(_message.Message):
     def __init__(self, position: _Optional[_Union[Position, _Mapping]] = ..., digest: _Optional[bytes] = ..., count: _Optional[int] = ...) -> None: ...
 
 class RowsStatus(_message.Message):
-    __slots__ = ("upto", "left_out")
+    __slots__ = ("upto", "left_out", "lacks_upto")
     UPTO_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    LACKS_UPTO_FIELD_NUMBER: _ClassVar[int]
     upto: int
     left_out: int
-    def __init__(self, upto: _Optional[int] = ..., left_out: _Optional[int] = ...) -> None: ...
+    lacks_upto: int
+    def __init__(self, upto: _Optional[int] = ..., left_out: _Optional[int] = ..., lacks_upto: _Optional[int] = ...) -> None: ...
+
+class StateCandidatesRequest(_message.Message):
+    __slots__ = ("protocol_version", "source", "keys")
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    source: _messages_pb2.SourceName
+    keys: str
+    def __init__(self, protocol_version: _Optional[int] = ..., source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., keys: _Optional[str] = ...) -> None: ...
+
+class StateCandidatesResponse(_message.Message):
+    __slots__ = ("place", "rows", "candidates", "end")
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    CANDIDATES_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    place: Place
+    rows: RowsStatus
+    candidates: _containers.RepeatedCompositeFieldContainer[StateCandidate]
+    end: bool
+    def __init__(self, place: _Optional[_Union[Place, _Mapping]] = ..., rows: _Optional[_Union[RowsStatus, _Mapping]] = ..., candidates: _Optional[_Iterable[_Union[StateCandidate, _Mapping]]] = ..., end: bool = ...) -> None: ...
+
+class StateCandidate(_message.Message):
+    __slots__ = ("key", "epoch", "sequence", "time_ns", "expires_ns", "row")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_NS_FIELD_NUMBER: _ClassVar[int]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    key: bytes
+    epoch: int
+    sequence: int
+    time_ns: int
+    expires_ns: int
+    row: bytes
+    def __init__(self, key: _Optional[bytes] = ..., epoch: _Optional[int] = ..., sequence: _Optional[int] = ..., time_ns: _Optional[int] = ..., expires_ns: _Optional[int] = ..., row: _Optional[bytes] = ...) -> None: ...

@@ -111,6 +111,11 @@ class StoreStub(object):
                 request_serializer=quorate_dot_v1_dot_store__pb2.InventoryRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_store__pb2.InventoryResponse.FromString,
                 _registered_method=True)
+        self.StateCandidates = channel.unary_stream(
+                '/quorate.v1.Store/StateCandidates',
+                request_serializer=quorate_dot_v1_dot_store__pb2.StateCandidatesRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.StateCandidatesResponse.FromString,
+                _registered_method=True)
         self.Digest = channel.unary_unary(
                 '/quorate.v1.Store/Digest',
                 request_serializer=quorate_dot_v1_dot_store__pb2.DigestRequest.SerializeToString,
@@ -253,6 +258,13 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StateCandidates(self, request, context):
+        """Between stores: the rows of one source, for a store that makes its rows anew.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Digest(self, request, context):
         """Between stores: digests of a stream, for comparison.
         """
@@ -372,6 +384,11 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.Inventory,
                     request_deserializer=quorate_dot_v1_dot_store__pb2.InventoryRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_store__pb2.InventoryResponse.SerializeToString,
+            ),
+            'StateCandidates': grpc.unary_stream_rpc_method_handler(
+                    servicer.StateCandidates,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.StateCandidatesRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.StateCandidatesResponse.SerializeToString,
             ),
             'Digest': grpc.unary_unary_rpc_method_handler(
                     servicer.Digest,
@@ -810,6 +827,33 @@ class Store(object):
             '/quorate.v1.Store/Inventory',
             quorate_dot_v1_dot_store__pb2.InventoryRequest.SerializeToString,
             quorate_dot_v1_dot_store__pb2.InventoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StateCandidates(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/quorate.v1.Store/StateCandidates',
+            quorate_dot_v1_dot_store__pb2.StateCandidatesRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.StateCandidatesResponse.FromString,
             options,
             channel_credentials,
             insecure,

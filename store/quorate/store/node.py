@@ -218,7 +218,11 @@ class StoreNode:
             subscriptions,
         )
         making = StateMaking(
-            self._engine, in_threads(self._executor), configuration.keying_of, rows_made
+            self._engine,
+            in_threads(self._executor),
+            configuration.keying_of,
+            rows_made,
+            lambda: peers.addresses,
         )
         upkeep = await self._serve(
             self._engine, peers, keeper, losses, checked, releasing, subscriptions, storage, making

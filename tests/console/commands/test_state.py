@@ -67,6 +67,19 @@ async def test_rows_are_got_queried_and_counted(stores: str) -> None:
     assert json.loads(out) == {"topic": "orders", "rows": 1}
 
 
+async def test_the_status_says_how_far_rows_are(stores: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "quorate.console.main", "status", "--stores", stores, "-o", "json"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    out, _ = await process.communicate()
+    rows = {each["topic"]: each["rows"] for each in json.loads(out)["sources"]}
+    assert set(rows["orders"]) == set("abc")
+    assert all(each["left_out"] == 0 for each in rows["pairs"].values())
+    assert {each["lacks_upto"] for each in rows["orders"].values()} == {-1}
+
+
 async def test_what_fails_says_why(stores: str) -> None:
     code, out, err = await state(stores, "get", "orders", "x", "z")
     assert code == 1

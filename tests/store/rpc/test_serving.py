@@ -33,6 +33,7 @@ STREAMS = {
     "Fetch": v1.FetchRequest(),
     "Subscribe": store_v1.SubscribeRequest(),
     "QueryState": store_v1.QueryStateRequest(),
+    "StateCandidates": store_v1.StateCandidatesRequest(),
     "Watch": store_v1.WatchRequest(),
     "Repair": store_v1.RepairRequest(),
     "Restore": None,

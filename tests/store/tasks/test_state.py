@@ -253,6 +253,72 @@ async def test_messages_that_nobody_has_are_passed() -> None:
     assert maker.rows() == {b"ka": b"1"}
 
 
+async def lagging(peers: dict[str, Maker]) -> tuple[Maker, Maker]:
+    """A store with all messages, and one that came when retention had let some go."""
+    old = [Message(b"k%d" % (number % 40), b"old %d" % number, number) for number in range(60)]
+    new = [Message(b"k%d" % number, b"new %d" % number, 100) for number in range(10)]
+    whole, late = Maker(), Maker(peers=peers)
+    for maker in (whole, late):
+        maker.begins(A, 1)
+        if maker is whole:
+            maker.sends(A, 1, 0, old)
+        else:
+            maker.stable(A, 59)
+            maker.lets_go(A, 60)
+        maker.sends(A, 1, 60, new)
+        maker.stable(A, 69)
+    await whole.all()
+    return whole, late
+
+
+async def test_rows_of_messages_that_retention_let_go_come_from_a_peer() -> None:
+    peers: dict[str, Maker] = {}
+    whole, late = await lagging(peers)
+    peers |= {"1": Maker(), "2": Maker(keying_of=lambda _: None), "3": whole}
+    await late.all()
+    assert late.rows() == whole.rows()
+    assert len(late.rows()) == 40
+    assert late.digest() == whole.digest()
+    assert late.making._progress[A] == whole.making._progress[A]
+
+
+async def test_a_peer_that_is_away_is_waited_for() -> None:
+    peers: dict[str, Maker] = {}
+    whole, late = await lagging(peers)
+    peers |= {"1": Maker(), "2": whole}
+    late.away = {"2"}
+    await late.all()
+    assert late.rows() == {}
+    assert not late.making.is_ready(TOPIC)
+    late.away.clear()
+    late.answers_max = 5
+    await late.all()
+    assert 0 < len(late.rows()) < 40, "it broke off"
+    assert not late.making.is_ready(TOPIC)
+    late.answers_max = 1000
+    await late.all()
+    assert late.digest() == whole.digest()
+    assert late.making.is_ready(TOPIC)
+
+
+async def test_rows_that_no_peer_has_are_lacking() -> None:
+    peers: dict[str, Maker] = {}
+    _, late = await lagging(peers)
+    _, other = await lagging({"1": late})
+    peers["1"] = other
+    await late.all()
+    assert len(late.rows()) == 10
+    assert late.making._progress[A].lacks_upto == 59
+    await other.all()
+    assert other.digest() == late.digest(), "a store that lacks as much gives nothing"
+    assert other.making._progress[A].lacks_upto == 59
+    peers = {"1": late}
+    whole, third = await lagging(peers)
+    peers["2"] = whole
+    await third.all()
+    assert third.digest() == whole.digest(), "it takes the rows of the store that lacks less"
+
+
 @pytest.mark.expects_log("cannot be read")
 async def test_an_unreadable_batch_holds_up_its_source_alone() -> None:
     maker = Maker()

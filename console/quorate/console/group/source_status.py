@@ -170,7 +170,11 @@ class SourceView:
                 store: source.kept_because for store, source in at.items() if source.kept_because
             },
             "rows": {
-                store: {"upto": source.rows.upto, "left_out": source.rows.left_out}
+                store: {
+                    "upto": source.rows.upto,
+                    "left_out": source.rows.left_out,
+                    "lacks_upto": source.rows.lacks_upto,
+                }
                 for store, source in at.items()
                 if source.HasField("rows")
             },

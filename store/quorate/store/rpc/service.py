@@ -404,6 +404,18 @@ class Service(StoreServicer):  # type: ignore[misc]
         except QuorateError as error:
             await self.refuse(context, error)
 
+    async def StateCandidates(
+        self, request: store_v1.StateCandidatesRequest, context: Context
+    ) -> AsyncIterator[store_v1.StateCandidatesResponse]:
+        try:
+            await self.serving()
+            check_version(self._address, request.protocol_version)
+            async with aclosing(self._state.candidates(request, self.check_running)) as responses:
+                async for response in responses:
+                    yield response
+        except QuorateError as error:
+            await self.refuse(context, error)
+
     @_answering
     async def DigestState(
         self, request: store_v1.DigestStateRequest

@@ -23,12 +23,13 @@ from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.identity import check_topic
 from quorate.protocol.keying import Keying
-from quorate.protocol.wire import position_from_wire, position_to_wire
+from quorate.protocol.wire import position_from_wire, position_to_wire, source_from_wire
 from quorate.store.engine import Engine
 from quorate.store.rpc.state_reading import Asked, StateView
 from quorate.store.rules.state_order import Ordering
 from quorate.store.storage.interface import Storage, Table
 from quorate.store.storage.records import Malformed
+from quorate.store.storage.state_records import Progress
 from quorate.store.tasks.executor import Apart
 from quorate.store.tasks.state import Keyed, StateMaking
 from quorate.v1 import messages_pb2 as v1
@@ -39,6 +40,8 @@ KEYS_ASKED_MAX = 1024
 WAIT_SECONDS_MAX = 60.0
 """The longest time in seconds for which a query waits for rows."""
 _RESPONSE_BYTES = 256 * 1024
+_CANDIDATES_AT_ONCE = 2
+"""Each may have as many bytes as a batch may, and a frame bounds a response."""
 _SAY_SECONDS = 1.0
 """Seconds after which a query says something, though no row has passed."""
 
@@ -115,6 +118,35 @@ class StateQueries:
             position=position_to_wire(position), digest=digest.value(), count=digest.count
         )
 
+    async def candidates(
+        self, request: store_v1.StateCandidatesRequest, check_running: Callable[[], None]
+    ) -> AsyncGenerator[store_v1.StateCandidatesResponse, None]:
+        """Yield the rows that were made of one source, for a peer. Raises what `query` does."""
+        source, engine = source_from_wire(request.source), self._engine
+        keyed, store = self._making.keyed(source.topic), engine.core.store
+        if keyed is None or engine.durability(source.topic) == v1.DURABILITY_STATE_ONLY:
+            raise TopicHasNoKeys(source.topic, store)
+        if keyed.keying.text != request.keys:
+            raise InvalidArgument("keys", f"are {keyed.keying.text} at this store")
+        if limbo := engine.limbo_reason(None):
+            raise StateUnavailable(source.topic, store, f"it is in limbo: {limbo}")
+        view = await self._view(source.topic, keyed)
+        progress = await self._run(lambda: view.progress_of(source))
+        yield store_v1.StateCandidatesResponse(
+            place=store_v1.Place(epoch=progress.place.epoch, sequence=progress.place.sequence),
+            rows=rows_status(progress),
+        )
+        steps = view.candidates_of(source)
+        while (found := await self._run(lambda: next(steps, None))) is not None:
+            check_running()
+            for at in range(0, len(found), _CANDIDATES_AT_ONCE):
+                yield store_v1.StateCandidatesResponse(
+                    candidates=found[at : at + _CANDIDATES_AT_ONCE]
+                )
+            if not found:
+                yield store_v1.StateCandidatesResponse()
+        yield store_v1.StateCandidatesResponse(end=True)
+
     def _keyed(self, topic: str) -> Keyed:
         check_topic(topic)
         keyed, store = self._making.keyed(topic), self._engine.core.store
@@ -159,6 +191,15 @@ class StateQueries:
             return await self._apart(work)
         except Malformed as error:
             raise StorageUnreadable("the state of the world", str(error)) from None
+
+
+def rows_status(progress: Progress) -> store_v1.RowsStatus:
+    """Return the message of how far rows have come."""
+    return store_v1.RowsStatus(
+        upto=progress.place.sequence,
+        left_out=progress.left_out,
+        lacks_upto=progress.lacks_upto,
+    )
 
 
 def _asked(request: store_v1.QueryStateRequest, keying: Keying) -> Asked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from quorate.protocol.bookmarks import Place, Position
+from quorate.protocol.bookmarks import NO_PLACE, Place, Position
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.messages import Shown
@@ -17,6 +17,9 @@ from quorate.store.rules.state_rows import Generations, StateDigest, rows_among
 from quorate.store.storage.interface import Reads, Row, Table
 from quorate.store.storage.state_records import (
     Candidate,
+    Progress,
+    key_of,
+    progress_key,
     progress_of_topic,
     row_key,
     rows_of_key,
@@ -25,6 +28,7 @@ from quorate.store.storage.state_records import (
     unpack_progress,
     whole_keys,
 )
+from quorate.v1 import store_pb2 as store_v1
 
 STEP_BYTES = 512 * 1024
 """Bytes that one step reads, about."""
@@ -100,6 +104,33 @@ class StateView:
             kept = [] if asked.counts_only else chosen[: max(0, room)]
             yield [_selected(frame, asked.select) for frame in kept]
 
+    def progress_of(self, source: SourceName) -> Progress:
+        """Return how far rows have come in a source. Raises StorageFailed, Malformed."""
+        key = progress_key(self._prefix, source.session_id)
+        (value,) = self._frozen.get(Table.STATE, [key])
+        return Progress(source, NO_PLACE, 0) if value is None else unpack_progress(key, value)
+
+    def candidates_of(self, source: SourceName) -> Iterator[list[store_v1.StateCandidate]]:
+        """Yield the candidates of a source, step by step. Raises StorageFailed, Malformed."""
+        first, last = rows_of_topic(self._prefix)
+        limit = 16
+        while stored := self._frozen.scan(Table.STATE, first, last, limit):
+            first = stored[-1][0] + b"\0"
+            limit = _limit(stored)
+            unpacked = ((key_of(key), unpack_candidate(key, value)) for key, value in stored)
+            yield [
+                store_v1.StateCandidate(
+                    key=key,
+                    epoch=each.epoch,
+                    sequence=each.sequence,
+                    time_ns=each.time_ns,
+                    expires_ns=each.expires_ns,
+                    row=each.frame,
+                )
+                for key, each in unpacked
+                if each.session_id == source.session_id
+            ]
+
     def digest(self) -> Iterator[StateDigest]:
         """Yield the digest of the topic's rows, after each step. The last one is complete."""
         digest = StateDigest(self._generations)
@@ -123,8 +154,7 @@ class StateView:
         while stored := whole_keys(self._frozen, first, last, limit):
             first = stored[-1][0] + b"\0"
             yield self._found(stored)
-            size = sum(len(value) for _, value in stored)
-            limit = max(2, min(STEP_ROWS_MAX, len(stored) * STEP_BYTES // max(size, 1)))
+            limit = _limit(stored)
 
     def _found(self, stored: Sequence[Row]) -> list[tuple[bytes, Candidate]]:
         return list(rows_among(stored, self._generations, self._now_ns))
@@ -156,6 +186,12 @@ class StateView:
             found = zip(keys, self._frozen.get(Table.STATE, keys), strict=True)
             frames = [unpack_candidate(key, value).frame for key, value in found if value]
             yield [_selected(frame, asked.select) for frame in frames]
+
+
+def _limit(stored: Sequence[Row]) -> int:
+    """Return how many rows to read next, so that a step has about its bytes."""
+    size = sum(len(value) for _, value in stored)
+    return max(2, min(STEP_ROWS_MAX, len(stored) * STEP_BYTES // max(size, 1)))
 
 
 def _shown(frame: bytes) -> Shown:

@@ -18,6 +18,7 @@ from quorate.protocol.ranges import Range
 from quorate.protocol.wire import held_to_wire, lineage_to_wire, source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rpc.operator import Upkeep
+from quorate.store.rpc.state import rows_status
 from quorate.store.rules.lifetimes import Who
 from quorate.store.rules.receivers import (
     ended_receivers,
@@ -125,9 +126,7 @@ class Reports:
         information = record.information or v1.SourceInformation(source=source_to_wire(state.name))
         rows = self._making.progress_of(state.name)
         return store_v1.SourceStatus(
-            rows=None
-            if rows is None
-            else store_v1.RowsStatus(upto=rows.place.sequence, left_out=rows.left_out),
+            rows=None if rows is None else rows_status(rows),
             information=information,
             reg_id=state.reg_id,
             promised_epoch=record.promised_epoch,

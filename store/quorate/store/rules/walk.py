@@ -128,9 +128,20 @@ class Walk:
             first = stream.held.missing_upto(0, stream.retained_from - 1) + 1
             self._places[source] = place_at(stream.lineage, first - 1)
 
+    def begins(self, source: SourceName) -> None:
+        """Begin with a source that the position does not name: before its very first message."""
+        self._places.setdefault(source, NO_PLACE)
+
     def missing(self, source: SourceName, stream: Stream) -> Missing | None:
         """Return the next numbers if nobody has them; the walk goes on behind them."""
         self.meets(source, stream)
+        missing = self.lacks(source, stream)
+        if missing is not None:
+            self.given(source, stream, missing.part)
+        return missing
+
+    def lacks(self, source: SourceName, stream: Stream) -> Missing | None:
+        """Return the next numbers if nobody has them. The walk does not move."""
         first = self._next(source)
         end = self._end(source, stream)
         if first > end or self._is_ahead(source, stream):
@@ -138,15 +149,11 @@ class Walk:
         if stream.held.contiguous_upto(first) >= first:
             return None
         if (upto := stream.losses.contiguous_upto(first)) >= first:
-            return self._passed(source, stream, Range(first, min(upto, end)), lost=True)
+            return Missing(Range(first, min(upto, end)), lost=True)
         if first < stream.retained_from:
             upto = stream.held.missing_upto(first, stream.retained_from - 1)
-            return self._passed(source, stream, Range(first, min(upto, end)), lost=False)
+            return Missing(Range(first, min(upto, end)), lost=False)
         return None
-
-    def _passed(self, source: SourceName, stream: Stream, part: Range, *, lost: bool) -> Missing:
-        self.given(source, stream, part)
-        return Missing(part, lost)
 
     def passes(self, source: SourceName, stream: Stream, batch: HeldRange) -> Range | None:
         """Return the numbers of a batch in the journal to give now; None: none of them."""

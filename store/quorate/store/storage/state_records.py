@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from quorate.protocol.bookmarks import Place
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
 from quorate.store.storage.interface import Reads, Row, Table
 from quorate.store.storage.records import Malformed
 
@@ -19,7 +20,7 @@ _ROWS, _PLACES = b"r", b"p"
 _PREFIX_BYTES = 16
 _SESSION = struct.Struct(">Q")
 _ROW = struct.Struct(">Qqqq")
-_PLACE = struct.Struct(">QqQ")
+_PLACE = struct.Struct(">QqQq")
 _END = b"\0\0"
 NEVER = 2**63 - 1
 """Stands for the time at which a message expires that does not."""
@@ -51,6 +52,8 @@ class Progress:
     place: Place
     left_out: int
     """The messages up to there that make no row, because they have no key, or one too long."""
+    lacks_upto: int = NOTHING
+    """The last number that retention had let go, here and at peers, before rows were made of it."""
 
 
 def topic_prefix(topic: str, keys: str) -> bytes:
@@ -141,14 +144,14 @@ def prefix_of(key: bytes) -> bytes:
 def pack_progress(progress: Progress) -> bytes:
     epoch, sequence = progress.place
     topic = progress.source.topic.encode()
-    return _PLACE.pack(epoch, sequence, progress.left_out) + topic
+    return _PLACE.pack(epoch, sequence, progress.left_out, progress.lacks_upto) + topic
 
 
 def unpack_progress(key: bytes, value: bytes) -> Progress:
     try:
         session_id = _SESSION.unpack(key[-_SESSION.size :])[0]
-        epoch, sequence, left_out = _PLACE.unpack_from(value)
+        epoch, sequence, left_out, lacks_upto = _PLACE.unpack_from(value)
         source = SourceName(value[_PLACE.size :].decode(), session_id)
     except (struct.error, UnicodeDecodeError) as error:
         raise Malformed(f"a place in the state of the world cannot be read: {error}") from None
-    return Progress(source, Place(epoch, sequence), left_out)
+    return Progress(source, Place(epoch, sequence), left_out, lacks_upto)

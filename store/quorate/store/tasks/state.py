@@ -11,18 +11,26 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 
-from quorate.protocol.bookmarks import NO_PLACE, Place, Position
-from quorate.protocol.errors import CorruptBatch, StorageFailed, StorageUnreadable
+from quorate.protocol.bookmarks import NO_PLACE, Place, Position, place_at
+from quorate.protocol.errors import (
+    BrokenAnswer,
+    CorruptBatch,
+    QuorateError,
+    StorageFailed,
+    StorageUnreadable,
+)
 from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import Keying
-from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
+from quorate.protocol.wire import source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.state_rows import candidates_of, generation_of, to_remove
@@ -44,7 +52,9 @@ from quorate.store.storage.state_records import (
     whole_keys,
 )
 from quorate.store.tasks.executor import Apart
+from quorate.store.tasks.state_peers import HAS_NONE, Ask, ask_peer, candidate_of
 from quorate.store.watchers import Selection
+from quorate.v1 import store_pb2 as store_v1
 
 _log = logging.getLogger("quorate.store.tasks.state")
 
@@ -56,6 +66,11 @@ SWEPT_ROWS = 1024
 """The rows that one step of a sweep reads."""
 SWEEP_SECONDS = 60.0
 """Seconds from one look for rows of no more use to the next."""
+
+LIMBO_SECONDS = 0.2
+"""Seconds after which the maker looks again whether the store is still in limbo."""
+WAITING_SECONDS = 2.0
+"""Seconds after which a peer that did not answer is asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +105,26 @@ class StateMaking:
         apart: Apart,
         keying_of: Callable[[str], Keying | None],
         kept: Iterable[tuple[bytes, Progress]],
+        peers: Callable[[], Iterable[str]] = tuple,
+        ask: Ask = ask_peer,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Make the maker.
 
         - keying_of: returns the keys of a topic; None: it has none.
         - kept: how far rows had come before, each with the beginning of the keys of its rows.
+        - peers: returns the addresses of the other stores.
+        - ask: asks one of them for the rows of a source.
         - now_ns: the time of day, which decides when a message has expired.
         """
         self._engine = engine
         self._apart = apart
         self._keying_of = keying_of
+        self._peers = peers
+        self._ask = ask
         self._now_ns = now_ns
+        self._waiting: set[SourceName] = set()
+        """The sources whose rows wait for a peer that does not answer."""
         self.keyed = functools.lru_cache(4096)(self._keyed)
         self._progress: dict[SourceName, Progress] = {}
         self._obsolete: dict[bytes, list[int]] = {}
@@ -203,6 +226,8 @@ class StateMaking:
                 if engine.limbo_reason(None):
                     self._asked.clear()
                     self._due.clear()
+                    await asyncio.sleep(LIMBO_SECONDS)
+                    continue
                 async for source in news.take():
                     walk.owed.add(source)
                 for source in list(walk.owed):
@@ -214,13 +239,16 @@ class StateMaking:
                     look_at = now + SWEEP_SECONDS
                     await self._look()
                 if not walk.owed:
-                    await _within(look_at - now, news.changed())
+                    rest = min(WAITING_SECONDS, look_at - now) if self._waiting else look_at - now
+                    await _within(rest, news.changed())
+                walk.owed |= self._waiting
 
     async def _step(self, source: SourceName) -> bool:
         """Make the rows of the next messages of a source; return whether there may be more."""
         engine, walk = self._engine, self._walk
         state, keyed = engine.core.sources.get(source), self.keyed(source.topic)
         if state is None or keyed is None:
+            self._waiting.discard(source)
             return False
         lineage = state.lineage
         before = self._progress.get(source)
@@ -231,9 +259,12 @@ class StateMaking:
             walk.taken_back(source, _stream(state))
             return True
         stream = _stream(state)
+        walk.begins(source)
         walk.taken_back(source, stream)
-        while walk.missing(source, stream) is not None:
-            pass
+        while (missing := walk.lacks(source, stream)) is not None:
+            if not missing.lost:
+                return await self._pass(state, keyed, missing.part)
+            walk.given(source, stream, missing.part)
         wanted = walk.owes(source, stream)
         count = self._batches_next.get(source, 4)
         read = Slice()
@@ -253,25 +284,102 @@ class StateMaking:
             return False
         return read.upto is not None
 
+    async def _pass(self, state: SourceState, keyed: Keyed, part: Range) -> bool:
+        """Pass messages that retention has let go, with the rows that a peer made of them.
+
+        Return whether that was done. A peer that does not answer is asked again later.
+        """
+        source, lineage = state.name, state.lineage
+        before = self._progress.get(source)
+        progress = None
+        for address in sorted(self._peers()):
+            try:
+                progress = await self._from_peer(address, state, keyed, part)
+            except HAS_NONE:
+                continue
+            except QuorateError as error:
+                if source not in self._waiting:
+                    _log.info("rows of %s wait for the peer at %s: %s", source, address, error)
+                self._waiting.add(source)
+                return False
+            if progress is not None:
+                break
+        self._waiting.discard(source)
+        if self._engine.core.sources.get(source) is not state or state.lineage is not lineage:
+            return True
+        if progress is None:
+            left_out = before.left_out if before is not None else 0
+            progress = Progress(source, place_at(lineage, part.last), left_out, part.last)
+        upto = progress.place.sequence
+        self._walk.given(source, _stream(state), Range(part.first, upto))
+        await self._commit(state, keyed, (), progress)
+        self._hidden.add(source.topic)
+        return True
+
+    async def _from_peer(
+        self, address: str, state: SourceState, keyed: Keyed, part: Range
+    ) -> Progress | None:
+        """Take over the rows of a peer, if they have the numbers; return how far they have come.
+
+        Raises QuorateError.
+        """
+        source, writer = state.name, self._engine.writer
+        request = store_v1.StateCandidatesRequest(
+            protocol_version=PROTOCOL_VERSION,
+            source=source_to_wire(source),
+            keys=keyed.keying.text,
+        )
+        async with aclosing(self._ask(address, request)) as answers:
+            first = await anext(answers)
+            place = Place(first.place.epoch, first.place.sequence)
+            if place.sequence < part.last or first.rows.lacks_upto >= part.last:
+                return None
+            if not place.belongs_to(state.lineage):
+                raise BrokenAnswer(address, f"its rows of {source} are of another stream")
+            async for answer in answers:
+                rows = [
+                    Write(
+                        Table.STATE,
+                        row_key(keyed.prefix, each.key, source.session_id),
+                        pack_candidate(candidate_of(source, each)),
+                    )
+                    for each in answer.candidates
+                ]
+                await writer.durable(writer.submit(rows, sync=False))
+        return Progress(source, place, first.rows.left_out, first.rows.lacks_upto)
+
     async def _keep(self, state: SourceState, keyed: Keyed, read: Slice) -> None:
         """Commit the rows of a slice together with how far they have come."""
         source = state.name
         place, before = self._walk.place(source), self._progress.get(source)
         if place is None or place == (NO_PLACE if before is None else before.place):
             return
-        left_out = read.left_out + (before.left_out if before is not None else 0)
-        progress = Progress(source, place, left_out)
-        session_id, prefix = source.session_id, keyed.prefix
+        left_out, lacks_upto = read.left_out, NOTHING
+        if before is not None:
+            left_out += before.left_out
+            lacks_upto = before.lacks_upto
+        progress = Progress(source, place, left_out, lacks_upto)
         rows = [
-            Write(Table.STATE, row_key(prefix, key, session_id), pack_candidate(each))
+            Write(
+                Table.STATE,
+                row_key(keyed.prefix, key, source.session_id),
+                pack_candidate(each),
+            )
             for key, each in read.candidates.items()
         ]
-        at = Write(Table.STATE, progress_key(prefix, session_id), pack_progress(progress))
-        writer = self._engine.writer
-        # Nobody waits for these rows: they can be made again, so they need no sync.
-        await writer.durable(writer.submit((*rows, at), sync=False))
+        await self._commit(state, keyed, rows, progress)
         if any(not each.frame or each.expires_ns != NEVER for each in read.candidates.values()):
             self._hidden.add(source.topic)
+
+    async def _commit(
+        self, state: SourceState, keyed: Keyed, rows: Sequence[Write], progress: Progress
+    ) -> None:
+        """Commit rows together with how far they have come."""
+        source, writer = state.name, self._engine.writer
+        key = progress_key(keyed.prefix, source.session_id)
+        at = Write(Table.STATE, key, pack_progress(progress))
+        # Nobody waits for these rows: they can be made again, so they need no sync.
+        await writer.durable(writer.submit((*rows, at), sync=False))
         self._progress[source] = progress
         self._is_there(state)
         self._tell()

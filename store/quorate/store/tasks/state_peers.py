@@ -1,0 +1,63 @@
+"""The rows that peers made: asked for, and read from the wire.
+
+A store that makes its rows anew needs them where retention has let messages go. When it asks, and
+what it takes, is decided in quorate.store.tasks.state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+
+from quorate.protocol.errors import (
+    InvalidArgument,
+    NotAStore,
+    TopicHasNoKeys,
+    Unreachable,
+    VersionMismatch,
+)
+from quorate.protocol.identity import SourceName
+from quorate.store.storage.state_records import Candidate
+from quorate.transport.channels import open_channel
+from quorate.transport.failures import errors_of
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import StoreStub
+
+ANSWER_SECONDS_MAX = 10.0
+"""A peer that says nothing for longer counts as away."""
+
+HAS_NONE = (TopicHasNoKeys, InvalidArgument, NotAStore, VersionMismatch)
+"""The errors of a peer that has no such rows: of other keys, or of another version."""
+
+Ask = Callable[
+    [str, store_v1.StateCandidatesRequest],
+    AsyncGenerator[store_v1.StateCandidatesResponse, None],
+]
+"""Asks the store at an address."""
+
+
+async def ask_peer(
+    address: str, request: store_v1.StateCandidatesRequest
+) -> AsyncGenerator[store_v1.StateCandidatesResponse, None]:
+    """Yield what the store at an address answers, to its end. Raises QuorateError."""
+    async with open_channel(address) as channel:
+        call = StoreStub(channel).StateCandidates(request)
+        try:
+            with errors_of(address):
+                while True:
+                    async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                        answer = await call.read()
+                    if not isinstance(answer, store_v1.StateCandidatesResponse):
+                        raise Unreachable(address, "it ended the answer")
+                    yield answer
+                    if answer.end:
+                        return
+        finally:
+            call.cancel()
+
+
+def candidate_of(source: SourceName, wire: store_v1.StateCandidate) -> Candidate:
+    """Return the candidate of a message."""
+    return Candidate(
+        source.session_id, wire.epoch, wire.sequence, wire.time_ns, wire.expires_ns, wire.row
+    )
