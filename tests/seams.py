@@ -552,3 +552,6 @@ GROUP_REPAIR_ACCEPT = Seam(GROUP_REPAIR, "accept")
 
 GROUP_STATUS = "quorate.console.group.status"
 GROUP_STATUS_ASK_ALL = Seam(GROUP_STATUS, "ask_all")
+
+GUARD = "quorate.store.rpc.guard"
+GUARD_CALLS = Seam(GUARD, "CALLS")

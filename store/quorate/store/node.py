@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from quorate.protocol.access import Access
@@ -70,6 +71,7 @@ from quorate.store.tasks.proxy import Proxying
 from quorate.store.tasks.readmission import Vouching
 from quorate.store.tasks.retention import Releasing
 from quorate.store.tasks.state import StateMaking
+from quorate.store.tasks.state_peers import ask_peer
 from quorate.transport.channels import listen, new_server
 from quorate.transport.credentials import check_files
 from quorate.transport.heartbeat import Listening
@@ -223,6 +225,7 @@ class StoreNode:
             configuration.keying_of,
             rows_made,
             lambda: peers.addresses,
+            partial(ask_peer, peers.open_channel),
         )
         upkeep = await self._serve(
             self._engine, peers, keeper, losses, checked, releasing, subscriptions, storage, making

@@ -147,6 +147,7 @@ def test_everything_that_is_said_of_a_source() -> None:
         "session_id": "0x10",
         "state": "away",
         "proxy": "b",
+        "rows": {},
         "epoch": 5,
         "first": 20,
         "newest": 98,

@@ -110,6 +110,7 @@ CALLS = {
     "Journal": _Call(_LOOKS, _pattern),
     "Deregister": _Call(_ending, _source),
     "Inventory": _Call(_asking, _source_or_all),
+    "StateCandidates": _Call(_by(Verb.REPLICATE), _source),
     "Digest": _Call(_by(Verb.REPLICATE, Verb.QUERY, Verb.OPERATE), _source),
     "Archived": _Call(_by(Verb.OPERATE), _source),
     "Repair": _Call(_by(Verb.OPERATE), _source_or_all),

@@ -52,7 +52,7 @@ from quorate.store.storage.state_records import (
     whole_keys,
 )
 from quorate.store.tasks.executor import Apart
-from quorate.store.tasks.state_peers import HAS_NONE, Ask, ask_peer, candidate_of
+from quorate.store.tasks.state_peers import HAS_NONE, Ask, candidate_of
 from quorate.store.watchers import Selection
 from quorate.v1 import store_pb2 as store_v1
 
@@ -105,8 +105,8 @@ class StateMaking:
         apart: Apart,
         keying_of: Callable[[str], Keying | None],
         kept: Iterable[tuple[bytes, Progress]],
-        peers: Callable[[], Iterable[str]] = tuple,
-        ask: Ask = ask_peer,
+        peers: Callable[[], Iterable[str]],
+        ask: Ask,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Make the maker.

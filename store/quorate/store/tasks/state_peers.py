@@ -18,7 +18,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.store.storage.state_records import Candidate
-from quorate.transport.channels import open_channel
+from quorate.transport.channels import OpenChannel
 from quorate.transport.failures import errors_of
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -37,7 +37,7 @@ Ask = Callable[
 
 
 async def ask_peer(
-    address: str, request: store_v1.StateCandidatesRequest
+    open_channel: OpenChannel, address: str, request: store_v1.StateCandidatesRequest
 ) -> AsyncGenerator[store_v1.StateCandidatesResponse, None]:
     """Yield what the store at an address answers, to its end. Raises QuorateError."""
     async with open_channel(address) as channel:
