@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from quorate.protocol.bookmarks import NO_PLACE, Place, Position, place_at
+from quorate.protocol.delays import LIMBO, REPAIR
 from quorate.protocol.errors import (
     BrokenAnswer,
     CorruptBatch,
@@ -54,6 +55,7 @@ from quorate.store.storage.state_records import (
 from quorate.store.tasks.executor import Apart
 from quorate.store.tasks.state_peers import HAS_NONE, Ask, candidate_of
 from quorate.store.watchers import Selection
+from quorate.transport.delays import delay
 from quorate.v1 import store_pb2 as store_v1
 
 _log = logging.getLogger("quorate.store.tasks.state")
@@ -66,11 +68,6 @@ SWEPT_ROWS = 1024
 """The rows that one step of a sweep reads."""
 SWEEP_SECONDS = 60.0
 """Seconds from one look for rows of no more use to the next."""
-
-LIMBO_SECONDS = 0.2
-"""Seconds after which the maker looks again whether the store is still in limbo."""
-WAITING_SECONDS = 2.0
-"""Seconds after which a peer that did not answer is asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,12 +218,12 @@ class StateMaking:
     async def _run(self) -> None:
         engine, walk = self._engine, self._walk
         with engine.tail.watching(Selection(self._has_keys), engine.core.sources) as news:
-            look_at = 0.0
+            look_at, rounds_in_vain = 0.0, 0
             while True:
                 if engine.limbo_reason(None):
                     self._asked.clear()
                     self._due.clear()
-                    await asyncio.sleep(LIMBO_SECONDS)
+                    await asyncio.sleep(delay(LIMBO, 1))
                     continue
                 async for source in news.take():
                     walk.owed.add(source)
@@ -238,8 +235,11 @@ class StateMaking:
                 if now >= look_at:
                     look_at = now + SWEEP_SECONDS
                     await self._look()
+                rounds_in_vain = rounds_in_vain + 1 if self._waiting else 0
                 if not walk.owed:
-                    rest = min(WAITING_SECONDS, look_at - now) if self._waiting else look_at - now
+                    rest = look_at - now
+                    if rounds_in_vain:
+                        rest = min(rest, delay(REPAIR, rounds_in_vain))
                     await _within(rest, news.changed())
                 walk.owed |= self._waiting
 
