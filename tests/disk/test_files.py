@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,10 @@ def test_a_failed_sync_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(OSError, match="Input/output"):
         replace_file(tmp_path / "FORMAT", b"new")
     assert (tmp_path / "FORMAT").read_text() == "old"
+
+
+def test_permissions_hold_from_the_first_byte_on_whatever_was_left(tmp_path: Path) -> None:
+    (tmp_path / "key.new").write_text("left of an earlier failure")
+    (tmp_path / "key.new").chmod(0o666)
+    replace_file(tmp_path / "key", b"secret", mode=0o600)
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 
 def sync_directory(path: Path) -> None:
@@ -22,18 +23,27 @@ def sync_directory(path: Path) -> None:
 def write_synced(path: Path, content: bytes) -> None:
     """Write a file and put its content, but not its name, on the disk; raises OSError."""
     with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+        _write_synced(file, content)
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def _write_synced(file: BinaryIO, content: bytes) -> None:
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Replace a file, or make it, by one that is on the disk whole; raises OSError.
 
     After a failure at any moment the file has the old content or the new content, as a whole.
+
+    mode: the permissions of the new file, from its first byte on, as far as the umask lets them.
     """
     new = path.with_name(f"{path.name}.new")
-    write_synced(new, content)
+    # One that is left of an earlier failure may permit more.
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        _write_synced(file, content)
     put_in_place(new, path)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from quorate.console.ui.exits import say
+from quorate.disk.files import replace_file
 from quorate.protocol.errors import InvalidArgument
 
 token = typer.Typer(
@@ -63,8 +63,4 @@ def _lines(file: Path) -> list[str]:
 
 def _write(file: Path, lines: list[str]) -> None:
     """Replace the file as a whole, so that a store never reads half of it."""
-    new = file.with_name(f"{file.name}.new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as written:
-        written.write("".join(f"{line}\n" for line in lines))
-    new.rename(file)
+    replace_file(file, "".join(f"{line}\n" for line in lines).encode(), mode=0o600)

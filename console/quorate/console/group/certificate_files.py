@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from quorate.console.group.authority import Authority
+from quorate.disk.files import replace_file
 from quorate.protocol.errors import ConfigurationInvalid
 from quorate.protocol.tls import Tls, environment_of
 
@@ -17,6 +18,9 @@ LOCAL_HOSTS = ("127.0.0.1", "localhost")
 CLIENT = "client"
 AUTHORITY = "ca.pem"
 AUTHORITY_KEY = "ca.key.pem"
+
+_OWNER_ALONE, _READABLE = 0o600, 0o644
+"""The permissions of a file with a key, and of one with a certificate."""
 
 
 class CertificateFiles:
@@ -37,8 +41,8 @@ class CertificateFiles:
                 raise ConfigurationInvalid(str(directory), f"  {key.name}: {error}") from None
             return
         self._authority = Authority.new()
-        _replace(key, self._authority.key, secret=True)
-        _replace(certificate, self._authority.certificate)
+        replace_file(key, self._authority.key, _OWNER_ALONE)
+        replace_file(certificate, self._authority.certificate, _READABLE)
 
     def issue(self, identity: str, hosts: Sequence[str] = ()) -> Tls:
         """Make a certificate for an identity, and write the files of this end.
@@ -49,9 +53,9 @@ class CertificateFiles:
         end.mkdir(exist_ok=True)
         issued = self._authority.issue(identity, hosts)
         tls = Tls(*(str(end / name) for name in ("ca.pem", "certificate.pem", "key.pem")))
-        _replace(Path(tls.key), issued.key, secret=True)
-        _replace(Path(tls.certificate), issued.certificate)
-        _replace(Path(tls.ca), self._authority.certificate)
+        replace_file(Path(tls.key), issued.key, _OWNER_ALONE)
+        replace_file(Path(tls.certificate), issued.certificate, _READABLE)
+        replace_file(Path(tls.ca), self._authority.certificate, _READABLE)
         return tls
 
 
@@ -60,13 +64,3 @@ def for_local_group(directory: Path, stores: Iterable[str]) -> dict[str, Tls]:
     files = CertificateFiles(directory)
     os.environ.update(environment_of(files.issue(CLIENT, LOCAL_HOSTS)))
     return {name: files.issue(name, LOCAL_HOSTS) for name in stores}
-
-
-def _replace(path: Path, content: bytes, *, secret: bool = False) -> None:
-    """Replace a file as a whole. secret: only its owner may read it, from the first byte on."""
-    new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o644)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    new.rename(path)
