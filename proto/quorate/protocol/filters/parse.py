@@ -7,11 +7,12 @@ anybody. The meaning of the tree is not known here.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import lark
 
-from quorate.protocol.errors import InvalidFilter
+from quorate.protocol.errors import InvalidArgument, InvalidFilter
 from quorate.protocol.filters import syntax
 from quorate.protocol.filters.functions import FUNCTIONS, NOT_SUPPORTED
 from quorate.protocol.filters.syntax import About, Affix, Node
@@ -68,6 +69,31 @@ def parse_fields(text: str) -> list[Named]:
         Named(sign is not None, _path_of(path.children))
         for sign, path in (named.children for named in _tree(text, "fields").children)
     ]
+
+
+def read_fields(option: str, given: str | Sequence[str], example: str) -> list[Named]:
+    """Return the fields that an application named: in one text, or in each text of a list.
+
+    - option: its name, for errors.
+    - example: tells in errors what to give.
+
+    Raises InvalidArgument.
+    """
+    texts: Sequence[object] = [given] if isinstance(given, str) else given
+    if not isinstance(texts, Sequence) or not texts:
+        raise InvalidArgument(option, f"{given!r} names no field; {example}")
+    named: list[Named] = []
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidArgument(option, f"{text!r} is no text; {example}")
+        try:
+            named += parse_fields(text)
+        except InvalidFilter as error:
+            raise InvalidArgument(
+                option,
+                f"{text[:80]!r} cannot be read after {error.position} characters: {error.detail}",
+            ) from None
+    return named
 
 
 def _tree(text: str, start: str) -> Any:

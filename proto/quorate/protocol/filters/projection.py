@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from quorate.protocol.errors import InvalidArgument, InvalidFilter
-from quorate.protocol.filters.parse import DEPTH_MAX, LENGTH_MAX, Named, parse_fields
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.filters.parse import DEPTH_MAX, LENGTH_MAX, Named, read_fields
 
 _HELP = 'give a list such as ["id", "order.price"], or a text such as "-comment, -legs.notes"'
 
@@ -137,20 +137,7 @@ class Projection:
 
 
 def _named(fields: str | Sequence[str]) -> list[Named]:
-    texts: Sequence[object] = [fields] if isinstance(fields, str) else fields
-    if not isinstance(texts, Sequence) or not texts:
-        raise InvalidArgument("select", f"{fields!r} names no field; {_HELP}")
-    named: list[Named] = []
-    for text in texts:
-        if not isinstance(text, str):
-            raise InvalidArgument("select", f"{text!r} is no text; {_HELP}")
-        try:
-            named += parse_fields(text)
-        except InvalidFilter as error:
-            raise InvalidArgument(
-                "select",
-                f"{text[:80]!r} cannot be read after {error.position} characters: {error.detail}",
-            ) from None
+    named = read_fields("select", fields, _HELP)
     if any(len(each.path) > DEPTH_MAX for each in named):
         raise InvalidArgument("select", f"a path in it has more than {DEPTH_MAX} steps")
     return named

@@ -6,10 +6,10 @@ import re
 from collections.abc import Hashable, Sequence
 from math import inf
 
-from quorate.protocol.errors import InvalidArgument, InvalidFilter
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.filters.evaluate import value_at
 from quorate.protocol.filters.messages import document_of
-from quorate.protocol.filters.parse import Named, parse_fields
+from quorate.protocol.filters.parse import Named, read_fields
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.filters.values import kind_of
 
@@ -52,7 +52,7 @@ class ConflationKey:
         self._paths: tuple[Path, ...] = ()
         """The fields; none: the key of the message."""
         if given != _OF_MESSAGE:
-            self._paths = tuple(map(_path, _named(given)))
+            self._paths = tuple(map(_path, read_fields("conflation_key", given, _HELP)))
             for path in self._paths:
                 if select is not None and not select.keeps(path):
                     raise InvalidArgument(
@@ -75,24 +75,6 @@ class ConflationKey:
         if any(kind_of(value) in (None, list) or value != value for value in values):
             return None
         return (topic, *((kind_of(value), value) for value in values))
-
-
-def _named(given: str | Sequence[str]) -> list[Named]:
-    texts: Sequence[object] = [given] if isinstance(given, str) else given
-    if not isinstance(texts, Sequence) or not texts:
-        raise InvalidArgument("conflation_key", f"{given!r} names no field; {_HELP}")
-    named: list[Named] = []
-    for text in texts:
-        if not isinstance(text, str):
-            raise InvalidArgument("conflation_key", f"{text!r} is no text; {_HELP}")
-        try:
-            named += parse_fields(text)
-        except InvalidFilter as error:
-            raise InvalidArgument(
-                "conflation_key",
-                f"{text[:80]!r} cannot be read after {error.position} characters: {error.detail}",
-            ) from None
-    return named
 
 
 def _path(named: Named) -> Path:
