@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import grpc
 
@@ -19,6 +21,7 @@ from quorate.protocol.tls import Tls
 
 _log = logging.getLogger("quorate.transport")
 
+T = TypeVar("T")
 Stamp = tuple[tuple[int, int, int], ...]
 """The time, the number and the size of each file: new ones tell that a file was replaced."""
 
@@ -35,6 +38,34 @@ def file_stamp(path: str) -> tuple[int, int, int]:
     except OSError:
         return (0, 0, 0)
     return (found.st_mtime_ns, found.st_ino, found.st_size)
+
+
+class WatchedFile(Generic[T]):
+    """The content of a file that may be replaced at any time. One that is unusable never counts."""
+
+    def __init__(self, path: str, read: Callable[[str], T], kept: str) -> None:
+        """Read the file. Raises ConfigurationInvalid.
+
+        - read: returns the content of the file at a path. Raises ConfigurationInvalid.
+        - kept: says in the log what stays in use if the file was replaced by an unusable one.
+        """
+        self._path = path
+        self._read = read
+        self._kept = kept
+        self._stamp = file_stamp(path)
+        self._content = read(path)
+
+    @property
+    def content(self) -> T:
+        """The newest content."""
+        stamp = file_stamp(self._path)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._content = self._read(self._path)
+            except ConfigurationInvalid as error:
+                _log.warning("%s in use: %s", self._kept, error)
+        return self._content
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,22 +143,13 @@ class _Bearer(grpc.AuthMetadataPlugin):
     """The token of each call, from a file that may be replaced."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
-        self._stamp = file_stamp(path)
-        self._token = _token(path)
+        self._token = WatchedFile(path, _token, "the token that was there before stays")
 
     def __call__(
         self, context: grpc.AuthMetadataContext, callback: grpc.AuthMetadataPluginCallback
     ) -> None:
         del context  # the token is the same for every call
-        stamp = file_stamp(self._path)
-        if stamp != self._stamp:
-            self._stamp = stamp
-            try:
-                self._token = _token(self._path)
-            except ConfigurationInvalid as error:
-                _log.warning("the token that was there before stays in use: %s", error)
-        callback((("authorization", f"Bearer {self._token}"),), None)
+        callback((("authorization", f"Bearer {self._token.content}"),), None)
 
 
 def _token(path: str) -> str:

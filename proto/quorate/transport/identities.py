@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import logging
 import secrets
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,7 @@ import grpc.aio
 
 from quorate.protocol.access import Names
 from quorate.protocol.errors import ConfigurationInvalid
-from quorate.transport.credentials import file_stamp
-
-_log = logging.getLogger("quorate.transport")
+from quorate.transport.credentials import WatchedFile
 
 _HASH_CHARACTERS = 64
 _TOKEN_BYTES = 32
@@ -43,21 +40,12 @@ class TokenFile:
 
     def __init__(self, path: str) -> None:
         """Read the file. Raises ConfigurationInvalid."""
-        self._path = path
-        self._stamp = file_stamp(path)
-        self._identities = read_tokens(path)
+        self._identities = WatchedFile(path, read_tokens, "the tokens that were there before stay")
 
     def identity_of(self, token: str) -> str | None:
         """Return the identity that has this token; None: none has it."""
-        stamp = file_stamp(self._path)
-        if stamp != self._stamp:
-            self._stamp = stamp
-            try:
-                self._identities = read_tokens(self._path)
-            except ConfigurationInvalid as error:
-                _log.warning("the tokens that were there before stay in use: %s", error)
         wanted, found = hash_of(token), None
-        for known, identity in self._identities.items():
+        for known, identity in self._identities.content.items():
             if hmac.compare_digest(known, wanted):
                 found = identity
         return found
