@@ -12,6 +12,7 @@ from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.framing import body_of, check_batch
 from quorate.protocol.keying import KeyValue
+from quorate.protocol.wire import position_to_wire
 from quorate.subscriber.items import ReplayedBatch, ReplayedMessage
 from quorate.v1 import store_pb2 as store_v1
 
@@ -87,14 +88,8 @@ def request_of(
         request.where = Filter(where).text
     if select is not None:
         request.select = Projection(select).text
-    _ask_for(request, at_least)
+    request.at_least.CopyFrom(position_to_wire(_position(at_least)))
     return request
-
-
-def _ask_for(request: store_v1.QueryStateRequest, at_least: AtLeast) -> None:
-    for each in _position(at_least).bookmarks():
-        place = request.at_least.places.add(epoch=each.epoch, sequence=each.sequence)
-        place.source.topic, place.source.session_id = each.source.topic, each.source.session_id
 
 
 def _position(at_least: AtLeast) -> Position:

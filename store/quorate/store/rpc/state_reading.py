@@ -98,7 +98,11 @@ class StateView:
             yield from self._sorted(asked, asked.ordering)
             return
         for rows in self._rows(asked.keys):
-            chosen = [each.frame for _, each in rows if self._passes(asked, each)]
+            chosen = [
+                each.frame
+                for _, each in rows
+                if asked.where is None or asked.where.passes(_shown(each.frame))
+            ]
             room = asked.limit - self.count if asked.limit else len(chosen)
             self.count += len(chosen)
             kept = [] if asked.counts_only else chosen[: max(0, room)]
@@ -159,18 +163,16 @@ class StateView:
     def _found(self, stored: Sequence[Row]) -> list[tuple[bytes, Candidate]]:
         return list(rows_among(stored, self._generations, self._now_ns))
 
-    def _passes(self, asked: Asked, row: Candidate) -> bool:
-        return asked.where is None or asked.where.passes(_shown(row.frame))
-
     def _sorted(self, asked: Asked, ordering: Ordering) -> Iterator[list[bytes]]:
         limit = min(asked.limit or SORTED_MAX, SORTED_MAX)
         best: list[Sorted] = []
         for rows in self._rows(asked.keys):
             for key, row in rows:
-                if self._passes(asked, row):
+                shown = _shown(row.frame)
+                if asked.where is None or asked.where.passes(shown):
                     self.count += 1
-                    ranks = ordering.ranks(_shown(row.frame))
-                    best.append(Sorted(ranks, row_key(self._prefix, key, row.session_id)))
+                    stored_at = row_key(self._prefix, key, row.session_id)
+                    best.append(Sorted(ordering.ranks(shown), stored_at))
             if len(best) > 2 * limit:
                 best = ordering.best(best, limit)
             yield []
