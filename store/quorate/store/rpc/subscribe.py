@@ -28,7 +28,7 @@ from quorate.store.engine import Engine
 from quorate.store.rpc.begins import Begins
 from quorate.store.rpc.selecting import Piece, Wanted, large_left, moved_behind
 from quorate.store.rules.source_state import SourceState
-from quorate.store.rules.walk import Stream, Walk
+from quorate.store.rules.walk import Stream, Walk, stable_upto, stream_of
 from quorate.store.storage.journal import rows_from
 from quorate.store.storage.large_batches import LargeRow, read_fragment
 from quorate.store.storage.reader import passed_upto, read_rows
@@ -247,8 +247,7 @@ class Subscription:
             )
 
     def _stream(self, state: SourceState) -> Stream:
-        held, upto = state.held, given_upto(state, self._delivered)
-        return Stream(state.lineage, upto, held.retained_from, held.ranges, state.losses)
+        return stream_of(state, given_upto(state, self._delivered))
 
     async def _run(self, function: Callable[..., T], *arguments: object) -> T:
         loop = asyncio.get_running_loop()
@@ -330,7 +329,6 @@ def _first_of_large(found: Iterable[store_v1.Given | Piece]) -> dict[SourceName,
 
 def given_upto(state: SourceState, delivered: store_v1.Delivered) -> int:
     """Return the last number of a source that a subscription may be given."""
-    high = state.held.ranges.high
     if delivered == store_v1.DELIVERED_STABLE:
-        return min(high, state.held.stable_upto)
-    return high
+        return stable_upto(state)
+    return state.held.ranges.high

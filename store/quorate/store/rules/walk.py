@@ -18,6 +18,7 @@ from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.store.rules.ending import Ending
+from quorate.store.rules.source_state import SourceState
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,17 @@ class Stream:
     """The numbers that are held here."""
     losses: RangeSet = field(default_factory=RangeSet)
     """The numbers that an operator accepted as lost."""
+
+
+def stream_of(state: SourceState, upto: int) -> Stream:
+    """Return the facts of a source's stream. upto: the last number that may be given."""
+    held = state.held
+    return Stream(state.lineage, upto, held.retained_from, held.ranges, state.losses)
+
+
+def stable_upto(state: SourceState) -> int:
+    """Return the last number that this store holds of what is stable."""
+    return min(state.held.ranges.high, state.held.stable_upto)
 
 
 @dataclass(frozen=True, slots=True)

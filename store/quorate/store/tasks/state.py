@@ -35,7 +35,7 @@ from quorate.protocol.wire import source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.state_rows import candidates_of, generation_of, to_remove
-from quorate.store.rules.walk import Stream, Walk
+from quorate.store.rules.walk import Stream, Walk, stable_upto, stream_of
 from quorate.store.storage.interface import Reads, Row, Table, Write
 from quorate.store.storage.large_batches import load_large
 from quorate.store.storage.reader import StoredBatch, passed_upto, read_rows
@@ -175,7 +175,7 @@ class StateMaking:
             self._asked.add(topic)
             for source, state in self._engine.core.sources.items():
                 rows = self.progress_of(source) if source.topic == topic else None
-                if rows is not None and rows.place.sequence < (upto := _stable_upto(state)):
+                if rows is not None and rows.place.sequence < (upto := stable_upto(state)):
                     self._due[source] = upto
         return all(source.topic != topic for source in self._due)
 
@@ -427,7 +427,7 @@ class StateMaking:
         for topic in {each.topic for each in self._progress}:
             keyed = self.keyed(topic)
             assert keyed is not None
-            _, retained_from = self._kept_of(topic)
+            retained_from = _retained_from(self._states_of(topic))
             has_moved = topic in self._hidden and self._looked.get(topic) != retained_from
             if has_moved or any(each.topic == topic for each in ended):
                 self._looked[topic] = retained_from
@@ -448,25 +448,27 @@ class StateMaking:
         first, last = rows_of_topic(keyed.prefix)
         while rows := await self._apart(partial(whole_keys, reads, first, last, SWEPT_ROWS)):
             first = rows[-1][0] + b"\0"
-            generations, retained_from = self._kept_of(topic)
-            gone = [
-                Write(Table.STATE, key, None)
-                for key in to_remove(rows, generations, retained_from, self._now_ns())
-            ]
+            states = self._states_of(topic)
+            useless = to_remove(rows, _generations(states), _retained_from(states), self._now_ns())
+            gone = [Write(Table.STATE, key, None) for key in useless]
             if gone:
                 await writer.durable(writer.submit(gone, sync=False))
 
-    def _kept_of(self, topic: str) -> tuple[dict[int, int], dict[int, int]]:
-        """Return generation and first number kept of each source of a topic, by session ID."""
-        states = [each for name, each in self._engine.core.sources.items() if name.topic == topic]
-        return (
-            {each.name.session_id: generation_of(each.lineage) for each in states},
-            {each.name.session_id: each.held.retained_from for each in states},
-        )
+    def _states_of(self, topic: str) -> list[SourceState]:
+        return [each for name, each in self._engine.core.sources.items() if name.topic == topic]
 
     def generations(self, topic: str) -> dict[int, int]:
         """Return the generation of each source of a topic, by session ID."""
-        return self._kept_of(topic)[0]
+        return _generations(self._states_of(topic))
+
+
+def _generations(states: Iterable[SourceState]) -> dict[int, int]:
+    return {each.name.session_id: generation_of(each.lineage) for each in states}
+
+
+def _retained_from(states: Iterable[SourceState]) -> dict[int, int]:
+    """Return the first number kept of each source, by session ID."""
+    return {each.name.session_id: each.held.retained_from for each in states}
 
 
 async def _within(seconds: float, news: object) -> None:
@@ -482,13 +484,8 @@ def _is_in(place: Place, lineage: Lineage) -> bool:
     return place == NO_PLACE or lineage.reaches_back_to(place.epoch)
 
 
-def _stable_upto(state: SourceState) -> int:
-    return min(state.held.ranges.high, state.held.stable_upto)
-
-
 def _stream(state: SourceState) -> Stream:
-    held = state.held
-    return Stream(state.lineage, _stable_upto(state), held.retained_from, held.ranges, state.losses)
+    return stream_of(state, stable_upto(state))
 
 
 # In a thread.
