@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: help setup setup-core demo test test-core test-long simulate brute-force soak transcripts lint types check docs proto proto-check bench bench-crowd bench-pairs bench-recovery bench-replay bench-spark bench-subscriptions pipeline-example clean
+.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-page simulate brute-force soak transcripts lint types check docs proto proto-check bench bench-clients bench-crowd bench-pairs bench-queue bench-recovery bench-replay bench-spark bench-state bench-subscriptions pipeline-example package release kustomize image clean fuzz bench-connections
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -39,13 +39,19 @@ demo: $(CORE) ## stream real flights through failures and verify every message
 	$(BIN)/quorate demo $(if $(INPUT),--input $(INPUT))
 
 test: $(STAMP) ## run the tests but the long ones, on WORKERS=3 processes
-	$(BIN)/python -m pytest -m 'not long' --numprocesses $(or $(WORKERS),3) --durations 15
+	$(BIN)/python -m pytest -m 'not (long or big)' --numprocesses $(or $(WORKERS),3) --durations 15
 
 test-core: $(CORE) ## the same without the tests that need Spark
-	$(BIN)/python -m pytest -m 'not long' --numprocesses $(or $(WORKERS),3) --durations 15 --ignore tests/pipeline
+	$(BIN)/python -m pytest -m 'not (long or big)' --numprocesses $(or $(WORKERS),3) --durations 15 --ignore tests/pipeline
 
-test-long: $(STAMP) ## run the long tests: Spark, known worlds, the larger brute force
+test-long: $(STAMP) ## run the long tests: stories of real processes, and of Spark
 	$(BIN)/python -m pytest -m long --numprocesses $(or $(WORKERS),3) --durations 15
+
+test-big: $(STAMP) ## run the big simulations: known worlds, guards taken out, a hundred kills
+	$(BIN)/python -m pytest -m big --numprocesses $(or $(WORKERS),3) --durations 15
+
+test-page: $(STAMP) ## run the tests of the live page in a browser; CHROMIUM=/usr/bin/chromium
+	QUORATE_NEEDS_BROWSER=1 $(BIN)/python -m pytest -m long tests/store/monitor/test_page.py
 
 simulate: $(CORE) ## run simulated worlds: SEEDS=1000 of them, from FIRST=0 on, on JOBS processes
 	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) $(if $(LINES),--lines $(LINES))
@@ -55,6 +61,9 @@ brute-force: $(CORE) ## go through small worlds: STATES=300000 of each larger on
 
 soak: $(CORE) ## chaos over real processes for MINUTES=5, from SEED=0 on
 	$(BIN)/python -m tests.end_to_end $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(NETWORK),--network $(NETWORK))
+
+fuzz: $(CORE) ## feed stores, clients and files with changed inputs for MINUTES=5, from seed FIRST=0 on, or one TARGET
+	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5) $(if $(FIRST),--first $(FIRST)) $(if $(TARGET),--target '$(TARGET)')
 
 transcripts: $(CORE) ## record the protocol's transcripts anew, on purpose; review the diff
 	$(BIN)/python -m tests.transcripts
@@ -71,8 +80,20 @@ bench-recovery: $(CORE) ## measure registering, and repairing a store: MESSAGES=
 bench-replay: $(CORE) ## measure replays, filters and their latency: MESSAGES=1000000, RUNS=3
 	$(BIN)/python -m bench.replay $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(RUNS),--runs $(RUNS))
 
+bench-state: $(CORE) ## measure the state of the world: KEYS=1000000, MESSAGES=10000000, SECONDS=10
+	$(BIN)/python -m bench.state $(if $(KEYS),--keys $(KEYS)) $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(SECONDS),--seconds $(SECONDS))
+
 bench-subscriptions: $(CORE) ## measure what idle subscriptions cost a store: SUBSCRIPTIONS=1000
 	$(BIN)/python -m bench.subscriptions $(if $(SUBSCRIPTIONS),--subscriptions $(SUBSCRIPTIONS))
+
+bench-connections: $(CORE) ## measure what idle connections cost a store: CONNECTIONS=1000
+	$(BIN)/python -m bench.connections $(if $(CONNECTIONS),--connections $(CONNECTIONS))
+
+bench-clients: $(CORE) ## measure many sources and receivers of one client: COUNT=1000, SECONDS=10
+	$(BIN)/python -m bench.clients $(if $(COUNT),--count $(COUNT)) $(if $(SECONDS),--seconds $(SECONDS))
+
+bench-queue: $(CORE) ## measure jobs of a queue, taken and done by CONSUMERS=4: MESSAGES=500000
+	$(BIN)/python -m bench.queue $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(CONSUMERS),--consumers $(CONSUMERS))
 
 bench-crowd: $(CORE) ## measure what subscribers at full speed cost a source: SUBSCRIBERS=20
 	$(BIN)/python -m bench.crowd $(if $(SUBSCRIBERS),--subscribers $(SUBSCRIBERS))
@@ -93,6 +114,27 @@ lint: $(STAMP) ## style and import rules
 
 types: $(STAMP) ## mypy --strict
 	$(BIN)/mypy
+
+package: $(STAMP) ## build wheel and sdist into dist/, and install each extra: PYTHONS="3.11 3.12", EXTRAS="none store"
+	@echo "Building the packages, and installing each extra into fresh environments: this takes minutes ..."
+	$(BIN)/python -m tools.package $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(EXTRAS),--extras $(EXTRAS))
+
+release: $(STAMP) ## do what a release needs but publish nothing: packages, checksums, notes
+	$(BIN)/python -m tools.release
+
+kustomize: $(CORE) ## install kustomize, which renders deploy/kubernetes, with Go
+	@echo "Building kustomize with Go: this takes minutes ..."
+	GOBIN=$(abspath $(BIN)) go install sigs.k8s.io/kustomize/kustomize/v5@v5.5.0
+
+image: $(CORE) ## build the image of a store, with CONTAINERS=podman
+	@rm -rf build/image
+	$(BIN)/python -m build --wheel --outdir build/image .
+	$(or $(CONTAINERS),podman) build --file deploy/Containerfile --tag quorate:$$($(BIN)/quorate --version | cut -d' ' -f2) build/image
+
+alerts: $(CORE) ## make the alerts and the dashboard of deploy/ from the code
+	$(BIN)/quorate generate alerts > deploy/monitoring/alerts.yaml
+	$(BIN)/quorate generate dashboard > deploy/monitoring/dashboard.json
+	$(BIN)/quorate generate alerts --operator > deploy/kubernetes/components/monitoring/alerts.yaml
 
 docs: $(CORE) ## make docs/api.md from the docstrings
 	$(BIN)/python -m tests.api_document

@@ -117,10 +117,8 @@ async def measure(
         rate = sent / (time.perf_counter() - began)
         everyone, of_crowd = cpu(pids + crowd_pids) - everyone, cpu(crowd_pids) - of_crowd
         took = []
-        for _ in itertools.takewhile(
-            lambda began: time.perf_counter() - began < seconds,
-            itertools.repeat(time.perf_counter()),
-        ):
+        began = time.perf_counter()
+        while time.perf_counter() - began < seconds:
             at = time.perf_counter()
             await source.publish(PAYLOAD)
             took.append(time.perf_counter() - at)

@@ -40,11 +40,20 @@ REPAIR_SECONDS_MAX = 600.0
 
 
 @asynccontextmanager
-async def stores(directory: Path) -> AsyncIterator[list[StoreChild]]:
-    """Start three stores, and yield them once their group is founded."""
+async def stores(
+    directory: Path, *options: str, queue: str = ""
+) -> AsyncIterator[list[StoreChild]]:
+    """Start three stores, and yield them once their group is founded.
+
+    options: further ones of `quorate store run`. queue: the topic of a queue that they have; empty:
+    they have none.
+    """
     addresses = free_addresses(3)
+    group = ",".join(map("=".join, zip("abc", addresses, strict=True)))
+    if queue:
+        options += (f"--queue={queue}", f"--stores={group}")
     children = [
-        StoreChild(name, directory / name, address, others(addresses, address))
+        StoreChild(name, directory / name, address, others(addresses, address), *options)
         for name, address in zip("abc", addresses, strict=True)
     ]
     try:

@@ -1,4 +1,4 @@
-"""`make bench-replay`: how fast a subscriber replays, also with a filter, and how late it is.
+"""`make bench-replay`: how fast a subscriber replays, how late it is, and how soon it moves on.
 
 It starts three stores that sync to the disk, each in a process of its own. The source and the
 subscriber run in this process. The figures are medians of several runs. Quote them only with what
@@ -13,15 +13,23 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.recovery import named, stores
 from bench.report import say
 from quorate.client import Client, connect
+from quorate.console.group.children import StoreChild
 from quorate.source import Outgoing, SourceOptions
-from quorate.subscriber import NOW, Completed, ReplayedBatch, ReplayedMessage, Subscriber
+from quorate.subscriber import (
+    NOW,
+    Completed,
+    ReplayedBatch,
+    ReplayedMessage,
+    Subscriber,
+    in_order,
+)
 
 CHUNK = 1000
 RATE = 5000
@@ -118,6 +126,68 @@ async def latency(client: Client, delivered: str) -> None:
     say(what, f"{1000 * statistics.median(seconds):.2f}", f"p99 {p99:.1f}")
 
 
+async def moving(children: Sequence[StoreChild], runs: int) -> None:
+    """Measure the time from the kill of a store to the next message, which another one gives."""
+    seconds: list[float] = []
+    for run_number in range(runs):
+        await _move(children, f"moving.{run_number}", seconds)
+    spread = f"{min(seconds):.2f} to {max(seconds):.2f}"
+    say(
+        "moving to another store: seconds after a kill", f"{statistics.median(seconds):.2f}", spread
+    )
+
+
+async def _move(children: Sequence[StoreChild], topic: str, seconds: list[float]) -> None:
+    going = asyncio.Event()
+    async with (
+        connect(named([*children])) as client,
+        client.source(topic, session_id=1) as source,
+        client.subscriber(topic, chooser=in_order) as subscriber,
+    ):
+
+        async def send() -> None:
+            while not going.is_set():
+                await source.send(b"x", wait_quorum=True)
+                await asyncio.sleep(1 / RATE)
+
+        sending = asyncio.create_task(send())
+        while not isinstance(await anext(subscriber), ReplayedMessage):
+            pass
+        await children[0].kill()
+        killed_ns = time.time_ns()
+        # The subscriber still reads messages of the killed store. One that was sent later ends it.
+        async for item in subscriber:
+            if isinstance(item, ReplayedMessage) and item.timestamp_ns > killed_ns:
+                seconds.append((time.time_ns() - killed_ns) / 1e9)
+                break
+        going.set()
+        await sending
+    await children[0].start()
+
+
+async def archived(stores: str, directory: Path, filtered: dict[str, Any]) -> None:
+    """Measure filters over an archive. It needs what writes archives, without Spark."""
+    try:
+        from quorate.pipeline.archive.archiving import archive
+        from quorate.pipeline.stores.client import Stores
+    except ModuleNotFoundError as error:
+        say("where over an archive: messages/s", "not measured", f"{error.name} is missing")
+        return
+
+    def here(parts: Sequence[Any], task: Callable[[Any], Iterator[Any]]) -> list[Any]:
+        return [entry for part in parts for entry in task(part)]
+
+    path = str(directory / "archive")
+    addresses = [each.partition("=")[2] for each in stores.split(",")]
+    report = await asyncio.to_thread(
+        archive, here, Stores(addresses), path, selects="orders".__eq__
+    )
+    assert not report.failures, report.failures
+    for what, where in (("JSON", "price >= 1000"), ("keys", "$key = 'large'")):
+        await replay(f"where over {what} of an archive, 1 % pass: messages/s",
+                     where=where, archive=path, **filtered)  # fmt: skip
+
+
 def orders(count: int) -> Iterator[Outgoing]:
     """Orders of about 200 bytes of JSON, of which one in a hundred is large."""
     for number in range(count):
@@ -127,7 +197,7 @@ def orders(count: int) -> Iterator[Outgoing]:
             "account": "A-123456", "venue": "XNYS", "comment": "x" * 70,
         }  # fmt: skip
         key = b"large" if price == 1000 else b"small"
-        yield Outgoing(json.dumps(fields).encode(), key)
+        yield Outgoing(json.dumps(fields).encode(), key, {"size": key})
 
 
 async def run(messages: int, runs: int) -> None:
@@ -149,8 +219,12 @@ async def run(messages: int, runs: int) -> None:
             await replay("where over JSON, 1 % pass: messages/s", where=where, **filtered)
             where = "$key = 'large'"
             await replay("where over keys, 1 % pass: messages/s", where=where, **filtered)
+            where = "$properties.size = 'large'"
+            await replay("where over properties, 1 % pass: messages/s", where=where, **filtered)
+            await archived(named(children), Path(directory), filtered)
             for delivered in ("durable", "stable"):
                 await latency(client, delivered)
+            await moving(children, runs)
 
 
 def main() -> None:

@@ -70,12 +70,15 @@ SECTIONS = (
     Section("Subscribers", "quorate.client", ("Subscriber",)),
     Section("The state of the world", "quorate.client", ("State", "Rows")),
     Section("Replays", "quorate.client.replay"),
+    Section("Queues", "quorate.client", ("Consumer", "Job", "Settling")),
     Section("Stores and policies", "quorate.client", ("StoreAddress", "SourceName", "Layout",
         "StoreGroup", "Policy", "Group", "IntragroupRule", "IntergroupRule")),
     Section("Without asyncio", "quorate.client", ("connect_blocking",),
-        "`Client`, `Source`, `Receiver`, `Subscriber` and `State` of `quorate.client.blocking` "
-        "have the methods above, without `await`. A source or a receiver is open when the call "
-        "returns."),
+        "`Client`, `Source`, `Receiver`, `Subscriber`, `State` and `Consumer` of "
+        "`quorate.client.blocking` have the methods above, without `await`. A source or a receiver "
+        "is open when the call returns."),
+    Section("A store inside an application", "quorate.store.embedded",
+            ("serve", "BatchCheck", "OfferedBatch", "OfferedMessage")),
     Section("Events of a source", "quorate.client.source_events"),
     Section("Events of a receiver", "quorate.client.receiver_events"),
     Section("Errors", "quorate.errors", ("QuorateError", "Outcome")),

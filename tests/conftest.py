@@ -15,6 +15,8 @@ from tests.sharing import ports_of, share
 
 # Before anything imports gRPC: what it does in a fork ends one in ten of those that start Java.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+# The processes that tests start need two thirds of the time if they find compiled modules.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # No example has to be quick: the machine may be busy with other things.
 settings.register_profile("busy", deadline=None)

@@ -99,6 +99,11 @@ SOURCE_TIME_NS = Seam(SOURCE, "time_ns")
 EVENT_LOG = "quorate.transport.event_log"
 EVENTS_KEPT = Seam(EVENT_LOG, "EVENTS_KEPT")
 
+CHANNELS = "quorate.transport.channels"
+SERVER_OPTIONS = Seam(CHANNELS, "_SERVER_OPTIONS")
+OPEN_CHANNEL = Seam(CHANNELS, "open_channel")
+"""Each connection of a client opens its channel by it."""
+
 CONNECTIONS = "quorate.transport.connections"
 CONNECTIONS_FETCHES_MAX = Seam(CONNECTIONS, "FETCHES_MAX")
 
@@ -108,13 +113,29 @@ REPEAT_IN_DEREGISTER = Seam(DEREGISTER, "REPEAT")
 # Of the store.
 
 STORE_ENGINE = "quorate.store.engine"
+STORE_ENGINE_LIMBO_REASON = Seam(STORE_ENGINE, "Engine.limbo_reason")
 STORE_ENGINE_MADE_DURABLE = Seam(STORE_ENGINE, "Engine.made_durable")
 STORE_ENGINE_SETTLED = Seam(STORE_ENGINE, "Engine.settled")
+
+STORE_STARTUP = "quorate.store.startup"
+STORE_STARTUP_SOURCES = Seam(STORE_STARTUP, "sources")
 
 STORE_NODE = "quorate.store.node"
 STORE_NODE_GRACE_SECONDS = Seam(STORE_NODE, "_GRACE_SECONDS")
 
+GROUP_WATCH = "quorate.store.monitor.group_watch"
+GROUP_WATCH_ANSWER_SECONDS_MAX = Seam(GROUP_WATCH, "ANSWER_SECONDS_MAX")
+GROUP_WATCH_LOOK_SECONDS = Seam(GROUP_WATCH, "LOOK_SECONDS")
+
+MONITOR_CONNECTION = "quorate.store.monitor.connection"
+MONITOR_IDLE_SECONDS = Seam(MONITOR_CONNECTION, "IDLE_SECONDS")
+MONITOR_REQUEST_SECONDS = Seam(MONITOR_CONNECTION, "REQUEST_SECONDS")
+
+MONITOR_SERVER = "quorate.store.monitor.server"
+REQUEST_SECONDS_IN_MONITOR_SERVER = Seam(MONITOR_SERVER, "REQUEST_SECONDS")
+
 STORE_APPEND = "quorate.store.rpc.append"
+STORE_APPEND_FIRST_FRAME_SECONDS = Seam(STORE_APPEND, "FIRST_FRAME_SECONDS")
 STORE_APPEND_RECEIVERS_SECONDS = Seam(STORE_APPEND, "RECEIVERS_SECONDS")
 
 STORE_FETCH = "quorate.store.rpc.fetch"
@@ -124,13 +145,38 @@ STORE_FETCH_CHUNK_BATCHES_MAX = Seam(STORE_FETCH, "_CHUNK_BATCHES_MAX")
 STORE_FETCH_PACK_LACKING = Seam(STORE_FETCH, "_pack_lacking")
 
 STORE_RESTORE = "quorate.store.rpc.restore"
+STORE_RESTORE_SILENT_SECONDS = Seam(STORE_RESTORE, "SILENT_SECONDS")
 STORE_RESTORE_STEP_BYTES = Seam(STORE_RESTORE, "_STEP_BYTES")
 
 STORE_SUBSCRIBE = "quorate.store.rpc.subscribe"
+LAG_SECONDS_IN_SUBSCRIBE = Seam(STORE_SUBSCRIBE, "LAG_SECONDS")
 STORE_SUBSCRIBE_CHUNK_ROWS_MAX = Seam(STORE_SUBSCRIBE, "_CHUNK_ROWS_MAX")
+
+STATE_MAKING = "quorate.store.tasks.state"
+STATE_MAKING_GIVE_WAY = Seam(STATE_MAKING, "give_way")
+STATE_MAKING_GOES_ON_FROM = Seam(STATE_MAKING, "StateMaking.goes_on_from")
+STATE_WATCHERS = "quorate.store.tasks.state_watchers"
+STATE_WATCHERS_KEYS_MAX = Seam(STATE_WATCHERS, "KEYS_MAX")
+STATE_WATCHERS_OWE = Seam(STATE_WATCHERS, "KeyWatcher.owe")
+STATE_QUERIES = "quorate.store.rpc.state"
+STATE_QUERIES_GIVE_SECONDS = Seam(STATE_QUERIES, "_GIVE_SECONDS")
+STATE_QUERIES_READ_SECONDS = Seam(STATE_QUERIES, "_READ_SECONDS")
+STATE_PAST = "quorate.store.rpc.state_past"
+STATE_PAST_CHANGED_MAX = Seam(STATE_PAST, "CHANGED_MAX")
+STATE_PAST_UNPACK_HIDDEN = Seam(STATE_PAST, "unpack_hidden")
+PAST_COUNTS = Seam(STATE_PAST, "Past._counts")
+PAST_IS_LET_GO = Seam(STATE_PAST, "Past._is_let_go")
+PAST_SEARCH = Seam(STATE_PAST, "Past._search")
+SQL = "quorate.subscriber.io.sql"
+SQL_TABLE_BYTES_MAX = Seam(SQL, "TABLE_BYTES_MAX")
+HELD_ROWS = "quorate.subscriber.protocol.held_rows"
+HELD_ROWS_COMPLETED = Seam(HELD_ROWS, "HeldRows.completed")
+HELD_ROWS_EXPIRED = Seam(HELD_ROWS, "HeldRows.expired")
+HELD_ROWS_IS_NEW = Seam(HELD_ROWS, "HeldRows.is_new")
 
 STATE_READING = "quorate.store.rpc.state_reading"
 STATE_READING_STEP_ROWS_MAX = Seam(STATE_READING, "STEP_ROWS_MAX")
+STATE_READING_HAS_CHANGED = Seam(STATE_READING, "has_changed")
 STATE_READING_SORTED_MAX = Seam(STATE_READING, "SORTED_MAX")
 
 JOURNAL = "quorate.store.storage.journal"
@@ -139,6 +185,13 @@ JOURNAL_SCANNED_ROWS = Seam(JOURNAL, "_SCANNED_ROWS")
 ENDING = "quorate.store.rules.ending"
 ENDING_IS_REACHED = Seam(ENDING, "Ending.is_reached")
 ENDING_UPTO = Seam(ENDING, "Ending.upto")
+
+LAG = "quorate.store.rules.lag"
+LAG_SECONDS = Seam(LAG, "LAG_SECONDS")
+LAGS_NOTE = Seam(LAG, "Lags.note")
+
+SUBSCRIPTIONS = "quorate.store.rules.subscriptions"
+SUBSCRIPTIONS_SLOWEST = Seam(SUBSCRIPTIONS, "Subscriptions.slowest")
 
 WALK = "quorate.store.rules.walk"
 WALK_END = Seam(WALK, "Walk._end")
@@ -196,6 +249,9 @@ SPENT_EPOCH_IN_READMISSION_RULES = Seam(READMISSION_RULES, "spent_epoch")
 
 RECEIVER_POSITIONS = "quorate.store.rules.receiver_positions"
 RECEIVER_POSITIONS_TAKE_OVER = Seam(RECEIVER_POSITIONS, "take_over")
+
+TRACED = "quorate.receiver.traced"
+TRACED_OPEN_MAX = Seam(TRACED, "_OPEN_MAX")
 
 RECEIVER_TOMBSTONES = "quorate.store.rules.receiver_tombstones"
 FORGETTING_LOOK = Seam(RECEIVER_TOMBSTONES, "Forgetting.look")
@@ -541,6 +597,8 @@ BENCH_SOURCE_PROCESS_CLOCK = Seam(BENCH_SOURCE_PROCESS, "_clock")
 CONFIRMATION = "quorate.console.ui.confirmation"
 PEOPLE_WATCH_IN_CONFIRMATION = Seam(CONFIRMATION, "people_watch")
 
+MOVE_SOURCE = Seam("quorate.console.group.change_watch", "move")
+
 CHILDREN = "quorate.console.group.children"
 CHILDREN_PORTS = Seam(CHILDREN, "_PORTS")
 
@@ -555,3 +613,23 @@ GROUP_STATUS_ASK_ALL = Seam(GROUP_STATUS, "ask_all")
 
 GUARD = "quorate.store.rpc.guard"
 GUARD_CALLS = Seam(GUARD, "CALLS")
+
+# Of queues.
+
+QUEUE_TERM = "quorate.queue.io.term"
+SNAPSHOT_AFTER = Seam(QUEUE_TERM, "_SNAPSHOT_AFTER")
+
+LETTER_BYTES_MAX = Seam("quorate.queue.io.burial", "MESSAGE_BYTES_MAX")
+
+DISPATCH = "quorate.queue.protocol.dispatch"
+RESTORE = Seam(DISPATCH, "Dispatch.restore")
+DECIDE = Seam(DISPATCH, "Dispatch.decide")
+REMOVE_SETTLED = Seam(DISPATCH, "Dispatch._remove")
+ARRIVED_SETTLED = Seam(DISPATCH, "Dispatch._arrived_settled")
+RELEASE_OF_LEFT = Seam(DISPATCH, "Dispatch.leave")
+
+TRACK = "quorate.queue.protocol.track"
+TRACK_IS_KNOWN = Seam(TRACK, "Track._is_known")
+TRACK_VOID_BEFORE = Seam(TRACK, "Track.void_before")
+TRACK_SETTLE_ABSENT = Seam(TRACK, "Track.settle_absent")
+TRACK_SNAPSHOT = Seam(TRACK, "Track.snapshot")

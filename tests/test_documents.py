@@ -141,3 +141,41 @@ def test_whatever_holds_a_rule_is_looked_for() -> None:
     assert len(held) > 50
     names = {name for names in held for name in re.findall(r"`(\w+)`", names)}
     assert names - cited_tests() - {name for kind in KINDS for name in cited(kind)} == set()
+
+
+@pytest.mark.parametrize(
+    ("document", "lines"),
+    [("CHANGELOG.md", 100), ("README.md", 150), ("docs/architecture.md", 150)],
+)
+def test_a_page_that_is_read_first_stays_short(document: str, lines: int) -> None:
+    assert len((ROOT / document).read_text().splitlines()) <= lines
+
+
+TESTING = (DOCS / "testing.md").read_text()
+
+
+def listed(mark: str) -> set[str]:
+    """Return the modules of tests that docs/testing.md lists for this mark.
+
+    A folder stands for all its modules that have the mark.
+    """
+    table = TESTING.split(f"mark `{mark}` runs in")[1].split("| where | what |")[1].split("\n\n")[0]
+    found = set[str]()
+    for place in re.findall(r"^\| `(.+?)` \|", table, re.M):
+        path = ROOT / place
+        modules = path.rglob("test_*.py") if path.is_dir() else ROOT.glob(place)
+        those = {each for each in modules if marked(each, mark)}
+        assert those, f"no test in {place} has the mark {mark}"
+        found |= {each.relative_to(ROOT).as_posix() for each in those}
+    return found
+
+
+def marked(module: Path, mark: str) -> bool:
+    """Return whether a test of this module has the mark."""
+    return re.search(rf"\bmark\.{mark}\b", module.read_text()) is not None
+
+
+@pytest.mark.parametrize("mark", ["long", "big"])
+def test_every_test_with_a_mark_is_listed(mark: str) -> None:
+    modules = [each for each in (ROOT / "tests").rglob("test_*.py") if marked(each, mark)]
+    assert listed(mark) == {each.relative_to(ROOT).as_posix() for each in modules}

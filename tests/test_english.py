@@ -19,10 +19,13 @@ COUNTS = {
     "store": 0,
     "source": 0,
     "receiver": 0,
+    "subscriber": 0,
     "client": 0,
+    "queue": 0,
     "pipeline": 0,
     "console": 0,
     "bench": 0,
+    "tools": 0,
     "docs": 0,
     "README.md": 0,
     "CHANGELOG.md": 0,
@@ -40,6 +43,10 @@ def test_every_text_of_the_project_is_counted() -> None:
     places = {place: files([ROOT / place]) for place in PLACES}
     counted = {path for package in COUNTS for path in files([ROOT / package])}
     assert {path for found in places.values() for path in found} <= counted
+
+
+def test_every_package_is_a_place_of_text() -> None:
+    assert {path.parent.name for path in ROOT.glob("*/quorate")} <= set(PLACES)
 
 
 @pytest.mark.parametrize(

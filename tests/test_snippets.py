@@ -23,9 +23,12 @@ from quorate.console.main import COMMANDS, load
 RUN_BY = {
     "README.md": "tests/console/test_tutorial.py",
     "docs/applications.md": "tests/client/test_applications.py",
+    "docs/deploying.md": "tests/deploy/test_deploying_document.py",
     "docs/identities.md": "tests/store/test_identities_document.py",
+    "docs/operating.md": "tests/console/test_operating_document.py",
     "docs/pipeline.md": "tests/pipeline/test_documentation.py",
     "docs/policies.md": "tests/source/test_policies_document.py",
+    "docs/queues.md": "tests/queue/test_queues_document.py",
     "docs/receiving.md": "tests/receiver/test_receiving_document.py",
     "docs/replay.md": "tests/subscriber/test_replay_document.py",
     "docs/security.md": "tests/client/test_tls.py",

@@ -34,20 +34,25 @@ from tests.brute_force.worlds import (
 
 STATES_MAX = 60_000
 """No mutation needs more to be found."""
-WALKS = 200
-
+BIG = pytest.mark.big
+"""For what takes long. `make test-big` runs it all."""
 
 LARGE = {
+    "five stores",
+    "a wiped store, while stores repair each other",
+    "two registrations after the first, one after the other or at once",
+    "the only store is exchanged",
+    "a wiped store of one group or the other",
     "five stores in two groups",
     "five stores, of which two are wiped",
     "a store that is put back from a copy",
 }
-"""Worlds with so many states that only `make test-long` goes through them."""
+"""Worlds with so many states that only `make test-big` goes through them."""
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.long] if name in LARGE else []) for name in WORLDS],
+    [pytest.param(name, marks=[BIG] if name in LARGE else []) for name in WORLDS],
 )
 def test_nothing_stable_is_lost_in_any_state(name: str) -> None:
     explored = explore(WORLDS[name])
@@ -55,16 +60,18 @@ def test_nothing_stable_is_lost_in_any_state(name: str) -> None:
     assert explored.states > 100
 
 
-def test_nothing_stable_is_lost_under_any_policy() -> None:
-    """Every policy of up to three stores; `make brute-force` has those of four and five."""
-    states = sum(explore(shape, states_max=1_000).states for _, shape in every_policy(3))
-    assert states > 20_000
+@pytest.mark.parametrize(("stores", "states"), [(2, 3_000), pytest.param(3, 20_000, marks=[BIG])])
+def test_nothing_stable_is_lost_under_any_policy(stores: int, states: int) -> None:
+    """Every policy of so many stores; `make brute-force` has those of four and five."""
+    found = sum(explore(shape, states_max=1_000).states for _, shape in every_policy(stores))
+    assert found > states
 
 
-def test_nothing_stable_is_lost_in_larger_worlds() -> None:
+@pytest.mark.parametrize("walks", [30, pytest.param(200, marks=[BIG])])
+def test_nothing_stable_is_lost_in_larger_worlds(walks: int) -> None:
     """By seed: up to five stores, two groups, any rules, new policies, two wiped stores."""
     stable = 0
-    for seed in range(WALKS):
+    for seed in range(walks):
         shape = random_shape(seed)
         judge = Judge(shape, Rules())
         try:
@@ -72,7 +79,7 @@ def test_nothing_stable_is_lost_in_larger_worlds() -> None:
         except Found as found:
             raise AssertionError(f"seed {seed}, {shape}:\n{found}") from found
     # The walks are worth something: things become stable.
-    assert stable > WALKS / 2
+    assert stable > walks / 2
 
 
 # What the worlds are worth.
@@ -101,8 +108,8 @@ def _taken_out(rules: Rules) -> str:
         (Rules(promise=False), TWICE),
         (Rules(lineage=False), THRICE),
         (Rules(begun_only=False), THRICE),
-        (Rules(from_policies=False), SHIFTED),
-        (Rules(both_policies=False), SHIFTED),
+        pytest.param(Rules(from_policies=False), SHIFTED, marks=[BIG]),
+        pytest.param(Rules(both_policies=False), SHIFTED, marks=[BIG]),
         (Rules(brought_up=False), dataclasses.replace(MOVED, tells=True)),
         (Rules(confirmed_late=False), MOVED),
         (Rules(limbo=False), ONE_WIPED),
@@ -111,7 +118,7 @@ def _taken_out(rules: Rules) -> str:
         (Rules(exit_promise=False), ONE_WIPED),
         (Rules(exit_floor=False), ONE_WIPED),
         (Rules(exit_knowledge=False), TWO_WIPED),
-        (Rules(exit_stable=False), FOUR_WIPED),
+        pytest.param(Rules(exit_stable=False), FOUR_WIPED, marks=[BIG]),
         (Rules(state_only_is_no_holder=False), KEEPS_STATE),
         (Rules(exit_kept_elsewhere=False), TURNS_AND_WIPED),
         (Rules(exit_blocking=False), dataclasses.replace(ONE_WIPED, policies=(TWO_OR_ONE,) * 2)),

@@ -11,9 +11,13 @@ from tests.receiver.real_peers import Stores
 
 from quorate.client import connect
 from quorate.source import Source
+from quorate.transport.connections import BEGINNINGS_MAX
 
 TASKS_OF_EACH = 9
 """For each of three stores: its session, a reader and a writer."""
+
+BETWEEN_STORES = 3 * 2 * 2
+"""The sockets of three stores in this process that connect to each other, both ends."""
 
 
 def tasks_of_sources() -> int:
@@ -23,7 +27,9 @@ def tasks_of_sources() -> int:
 
 
 def descriptors() -> int:
-    return psutil.Process(os.getpid()).num_fds()
+    """How many descriptors this process has, but for files: its stores open some by themselves."""
+    process = psutil.Process(os.getpid())
+    return process.num_fds() - len(process.open_files())
 
 
 def listening() -> int:
@@ -48,8 +54,7 @@ async def open_many(stores: Stores, count: int) -> None:
         )
         await until_idle(sources)
         assert tasks_of_sources() == TASKS_OF_EACH * count
-        # The stores in this process may have opened some files meanwhile.
-        assert descriptors() < with_one + count / 4
+        assert descriptors() < with_one + BETWEEN_STORES + count / 4
         assert listening() == ports + 1
 
 
@@ -57,7 +62,28 @@ async def test_sources_of_one_client_share_a_port_and_need_no_descriptors(stores
     await open_many(stores, 20)
 
 
-@pytest.mark.long
+@pytest.mark.expects_log("waits for another instance")
+async def test_sources_that_wait_let_others_begin(stores: Stores) -> None:
+    async with (
+        connect(stores.addresses, timeout=None) as client,
+        client.source("orders", session_id=1),
+    ):
+
+        async def stand_by() -> None:
+            await client.source("orders", session_id=1)
+
+        waiting = [asyncio.create_task(stand_by()) for _ in range(BEGINNINGS_MAX + 4)]
+        while not client._connections.beginnings.locked():  # noqa: ASYNC110, nobody tells
+            await asyncio.sleep(0)
+        other = await client.source("orders", session_id=2, timeout=60)
+        assert other.next_sequence == 0
+        assert not any(each.done() for each in waiting)
+        for each in waiting:
+            each.cancel()
+        await asyncio.wait(waiting)
+
+
+@pytest.mark.big
 @pytest.mark.timeout(300)
 async def test_a_thousand_sources_open(stores: Stores) -> None:
     await open_many(stores, 1000)

@@ -18,9 +18,10 @@ import quorate.source.events
 import quorate.subscriber.events
 from quorate.client import blocking
 from quorate.client.client import Client, connect
+from quorate.consumer import Consumer
 from quorate.receiver import Receiver
 from quorate.source import Source
-from quorate.subscriber import State, Subscriber
+from quorate.subscriber import State, Subscriber, Watching, blocking_state
 
 LIST = Path(__file__).with_name("public_names.txt")
 
@@ -30,9 +31,11 @@ PAIRS = [
     (Receiver, blocking.Receiver),
     (Subscriber, blocking.Subscriber),
     (State, blocking.State),
+    (Watching, blocking_state.Watching),
+    (Consumer, blocking.Consumer),
 ]
 
-CLIENT = {"close", "receiver", "source", "state", "subscriber"}
+CLIENT = {"close", "queue", "receiver", "source", "state", "subscriber"}
 SOURCE = {
     "close",
     "commit",
@@ -62,13 +65,28 @@ RECEIVER = {
     "events",
     "flush",
     "known_topics",
+    "not_json",
     "open",
+    "position",
     "receive",
     "session_id",
     "sources",
 }
 SUBSCRIBER = {"batches", "close", "consumed_position", "open", "pause", "position", "resume"}
-STATE = {"batches", "count", "get", "query", "query_and_subscribe", "topic"}
+STATE = {
+    "batches",
+    "count",
+    "delete",
+    "delete_where",
+    "get",
+    "query",
+    "query_and_subscribe",
+    "sql",
+    "topic",
+    "watch",
+}
+WATCHING = {"close", "position"}
+CONSUMER = {"close", "flush", "open", "queue"}
 WITHOUT_ASYNCIO = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
@@ -119,13 +137,19 @@ def listed() -> list[str]:
     return [
         f"{name}: {' '.join(sorted(public_names(kind)))}".strip()
         for name, kind in classes().items()
-        if kind not in (Client, Source, Receiver, Subscriber, State)
+        if kind not in (Client, Source, Receiver, Subscriber, State, Consumer)
     ]
 
 
 @pytest.mark.parametrize(
     ("pair", "allowed"),
-    list(zip(PAIRS, (CLIENT, SOURCE, RECEIVER, SUBSCRIBER, STATE), strict=True)),
+    list(
+        zip(
+            PAIRS,
+            (CLIENT, SOURCE, RECEIVER, SUBSCRIBER, STATE, WATCHING, CONSUMER),
+            strict=True,
+        )
+    ),
 )
 def test_these_names_are_public(pair: tuple[type, type], allowed: set[str]) -> None:
     for kind in pair:
@@ -136,6 +160,7 @@ def without_asyncio(annotation: str) -> str:
     """The annotation that the blocking twin has for this one."""
     annotation = re.sub(r"Opening\[(\w+)\]", r"\1", annotation)
     annotation = annotation.replace("ReceiverOpening", "Receiver")
+    annotation = annotation.replace("ConsumerOpening", "Consumer")
     return annotation.replace("AsyncIterator", "Iterator").replace("asynchronous.", "")
 
 
@@ -168,7 +193,12 @@ def test_both_clients_are_made_alike() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "method"),
-    [(Source, "source"), (Receiver, "receiver"), (Subscriber, "subscriber")],
+    [
+        (Source, "source"),
+        (Receiver, "receiver"),
+        (Subscriber, "subscriber"),
+        (Consumer, "queue"),
+    ],
 )
 def test_a_client_opens_with_everything_that_is_not_its_own(kind: Any, method: str) -> None:
     offered = inspect.signature(getattr(Client, method)).parameters

@@ -123,8 +123,11 @@ class SourceApplication(Application):
     """Numbers its messages tag:1, tag:2, …"""
 
     source: Source
+    longest = 0.0
+    """The longest time in seconds from a publish to its receipt."""
     _sent = 0
     _chatting = False
+    _loading: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """settings: stores, session, tag; persistent: try again for as long as that may help."""
@@ -187,6 +190,7 @@ class SourceApplication(Application):
         try:
             receipt = await self.source.publish(payload)
             tell("receipt", receipt.sequence, name_of(payload), receipt.epoch)
+            self.longest = max(self.longest, receipt.seconds)
         except QuorateError as error:
             tell_error(error)
 
@@ -196,7 +200,21 @@ class SourceApplication(Application):
         self.beside(self._chat())
 
     async def quiet(self) -> None:
+        """Begin nothing new, and wait for the receipts of a load."""
         self._chatting = False
+        if self._loading is not None:
+            await self._loading
+
+    async def load(self, every: float) -> None:
+        """Publish a message every so many seconds until told to be quiet."""
+        self._chatting = True
+        self._loading = asyncio.create_task(self._load(every))
+
+    async def _load(self, every: float) -> None:
+        async with asyncio.TaskGroup() as publishing:
+            while self._chatting:
+                publishing.create_task(self._publish())
+                await asyncio.sleep(every)
 
     async def _chat(self) -> None:
         choice = random.Random(self.settings["tag"])
@@ -234,6 +252,7 @@ class SourceApplication(Application):
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def close(self) -> None:
+        tell("longest", self.longest)
         await self.source.close()
 
     def _made(self, size: int) -> bytes:
@@ -326,6 +345,7 @@ class OperatorApplication(Application):
             ("grpc.initial_reconnect_backoff_ms", 50),
             ("grpc.min_reconnect_backoff_ms", 1000),
             ("grpc.max_reconnect_backoff_ms", 50),
+            ("grpc.dns_min_time_between_resolutions_ms", 50),
             ("grpc.use_local_subchannel_pool", 1),
         ]
         before: dict[str, Any] | None = None

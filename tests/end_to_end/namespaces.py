@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Self
 
 from tests.end_to_end.network import Place
@@ -29,6 +30,8 @@ class Namespaces:
 
     def __init__(self) -> None:
         self._hosts: dict[str, int] = {}
+        self._last = 0
+        """The number of the last address that was given away."""
 
     async def __aenter__(self) -> Self:
         remove_abandoned()
@@ -50,7 +53,7 @@ class Namespaces:
         return Place(address, address, ("ip", "netns", "exec", self._namespace(name)))
 
     def _add(self, name: str) -> None:
-        host = len(self._hosts) + 1
+        host = self._last = self._last + 1
         _run("ip", "netns", "add", self._namespace(name))
         self._ip(
             _HUB,
@@ -64,6 +67,21 @@ class Namespaces:
             f"addr add {_address(host)}/24 dev eth0",
         )
         self._hosts[name] = host
+        for other in self._hosts:
+            if other != name:
+                self.join(name, other)
+                self.join(other, name)
+
+    def move(self, name: str) -> None:
+        """Give a place another address; nobody has the one from before any more."""
+        before, after = self._hosts[name], self._last + 1
+        self._hosts[name] = self._last = after
+        self._ip(
+            name,
+            f"addr del {_address(before)}/24 dev eth0",
+            f"link set eth0 address {_hardware(after)}",
+            f"addr add {_address(after)}/24 dev eth0",
+        )
         for other in self._hosts:
             if other != name:
                 self.join(name, other)
@@ -148,6 +166,39 @@ def why_not() -> str:
 def remove_abandoned() -> None:
     """What earlier runs left behind that were killed."""
     _remove(name for name in _all() if not _is_alive(name.removeprefix(_PREFIX).split("-")[0]))
+
+
+class NamedPlaces(Namespaces):
+    """Places that are known by their names, which lead to other addresses after a move."""
+
+    def __init__(self, file: Path) -> None:
+        """file: of the names; each process sees it as /etc/hosts."""
+        super().__init__()
+        self._file = file
+        self._unknown: set[str] = set()
+
+    async def place(self, name: str) -> Place:
+        place = await super().place(name)
+        self._write()
+        address = f"{name}:{_PORT}"
+        mounted = ("sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(self._file))
+        return Place(address, address, (*place.command, *mounted))
+
+    def forget(self, name: str) -> None:
+        """Let the name lead nowhere, until the place has moved."""
+        self._unknown.add(name)
+        self._write()
+
+    def move(self, name: str) -> None:
+        super().move(name)
+        self._unknown.discard(name)
+        self._write()
+
+    def _write(self) -> None:
+        known = (name for name in self._hosts if name not in self._unknown)
+        lines = [f"{_address(self._hosts[name])} {name}" for name in known]
+        # In place: it is the file itself that is mounted, not its name.
+        self._file.write_text("".join(f"{line}\n" for line in ["127.0.0.1 localhost", *lines]))
 
 
 class NetworkError(Exception):

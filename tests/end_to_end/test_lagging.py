@@ -72,7 +72,8 @@ async def test_a_store_that_never_catches_up_holds_up_nobody_and_is_whole_in_the
     assert behind > _ROUNDS * _MESSAGES // 2
     assert told["sources"][0]["lag"] == {"s1": 0, "s2": 0, "s3": behind}
     assert told["problems"] == [
-        f"Store s3 is {behind:,} stable messages behind in {TOPIC}/{SESSION:#x}."
+        f"Store s3 is {behind:,} stable messages behind in {TOPIC}/{SESSION:#x}. Wait if the store "
+        "has just come back. Otherwise look at its log and its disk."
     ]
 
     narrow.heal()

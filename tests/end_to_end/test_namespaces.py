@@ -6,9 +6,11 @@ import asyncio
 import subprocess
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
 
 import pytest
-from tests.end_to_end.namespaces import Namespaces, remove_abandoned, why_not
+from tests.end_to_end.namespaces import NamedPlaces, Namespaces, remove_abandoned, why_not
+from tests.end_to_end.network import Place
 from tests.end_to_end.processes import environment
 
 pytestmark = [
@@ -46,6 +48,14 @@ async def _say(network: Namespaces, sender: str, receiver: str, what: str) -> No
     assert await process.wait() == 0
 
 
+def _address(place: Place, name: str) -> str:
+    """The address that a name leads to, as seen from a place; empty: it leads nowhere."""
+    looked = subprocess.run(
+        [*place.command, "getent", "hosts", name], capture_output=True, text=True, check=False
+    )
+    return looked.stdout.partition(" ")[0]
+
+
 async def test_what_is_severed_is_silent_one_way_until_it_is_joined() -> None:
     before = _namespaces()
     async with Namespaces() as network:
@@ -73,6 +83,29 @@ async def test_what_is_severed_is_silent_one_way_until_it_is_joined() -> None:
     # What still ran in it was ended with it.
     assert await listening.wait() < 0
     assert _namespaces() == before
+
+
+async def test_a_place_that_has_moved_is_found_by_its_name(tmp_path: Path) -> None:
+    async with NamedPlaces(tmp_path / "hosts") as network:
+        place = await network.place("one")
+        there = await network.place("two")
+        listening = await asyncio.create_subprocess_exec(
+            *(*place.command, sys.executable, "-c", _HEAR, "0.0.0.0:7301"),
+            stdin=DEVNULL,
+            stdout=PIPE,
+        )
+        assert listening.stdout is not None
+        assert await listening.stdout.readline() == b"ready\n"
+        before = _address(there, "one")
+        assert before
+        await _say(network, "two", "one", "here")
+        assert await listening.stdout.readline() == b"here\n"
+        network.forget("one")
+        assert _address(there, "one") == ""
+        network.move("one")
+        assert _address(there, "one") not in ("", before)
+        await _say(network, "two", "one", "there")
+        assert await listening.stdout.readline() == b"there\n"
 
 
 async def _fail_in(network: Namespaces) -> None:

@@ -1,16 +1,17 @@
 """The story of five subscribers, at paces and with filters of their own, while stores die.
 
-Each is compared with what was sent: all of it that it wants, in each source's order, once.
+Three airports send the departures of 2013, as the demo has them. Each subscriber is compared with
+what was sent: all of it that it wants, in each source's order, once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from tests.end_to_end.processes import Progress
 from tests.end_to_end.world import Store, World
 
 from quorate.client import Source, connect
-from quorate.client.replay import Gap, Item, ReplayedMessage, StoreLeft, Withdrawn
+from quorate.client.replay import Gap, Item, ReplayedMessage, StoreLeft, Withdrawn, in_order
+from quorate.console.demo import flights
 from quorate.subscriber import Subscriber
 
 pytestmark = [
@@ -27,26 +29,37 @@ pytestmark = [
 ]
 
 AIRPORTS = ("EWR", "JFK", "LGA")
-_CARRIERS = ("UA", "B6", "EV", "DL", "AA")
-_AT_ONCE = 40
+_AT_ONCE = 10
 _PAUSE_SECONDS = 0.05
 _PATIENCE_SECONDS = 120.0
+_FLIGHTS_MAX = 150_000
+"""Far more than are sent."""
 
 Flight = dict[str, Any]
-LAST: Flight = {"carrier": "UA", "dep_delay": 60, "distance": 2500}
 
 
-def flight(airport: str, number: int) -> Flight:
-    """Make up a departure. Some have no delay, as they were cancelled."""
-    chance = random.Random(f"{airport}{number}")
-    delay = chance.choice((None, chance.randint(-10, 240)))
-    return {
-        "flight": number,
-        "origin": airport,
-        "carrier": chance.choice(_CARRIERS),
-        "dep_delay": delay,
-        "distance": chance.randint(100, 5000),
-    }
+def departures() -> dict[str, Iterator[bytes]]:
+    """Return the payloads of each airport's flights, in the order of their schedule."""
+    found: dict[str, list[bytes]] = {f"flights.{airport}": [] for airport in AIRPORTS}
+    for topic, payload in islice(flights.messages(None), _FLIGHTS_MAX):
+        found[topic].append(payload)
+    return {topic: iter(payloads) for topic, payloads in found.items()}
+
+
+def is_late(flight: Flight) -> bool:
+    return flight["carrier"] == "UA" and (flight["dep_delay"] or 0) > 15
+
+
+def is_far(flight: Flight) -> bool:
+    return bool(flight["distance"] >= 1000)
+
+
+def number_and_origin(flight: bytes) -> bytes:
+    """Return a payload with these two fields alone."""
+    fields = json.loads(flight)
+    return json.dumps(
+        {name: fields[name] for name in ("flight", "origin")}, separators=(",", ":")
+    ).encode()
 
 
 @dataclass
@@ -55,7 +68,8 @@ class Airport:
 
     name: str
     progress: Progress
-    sent: list[Flight] = field(default_factory=list)
+    flights: Iterator[bytes]
+    sent: list[bytes] = field(default_factory=list)
     _stopped: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -65,16 +79,19 @@ class Airport:
     async def run(self, source: Source) -> None:
         """Send until it is stopped. The last flight is one that each reader wants."""
         while not self._stopped.is_set():
-            first = len(self.sent)
-            await self._send(
-                source, [flight(self.name, number) for number in range(first, first + _AT_ONCE)]
-            )
+            await self._send(source, list(islice(self.flights, _AT_ONCE)))
             # All together send less than the slowest reader takes.
             await asyncio.sleep(_PAUSE_SECONDS)
-        await self._send(source, [{**LAST, "flight": len(self.sent), "origin": self.name}])
+        rest: list[bytes] = []
+        for payload in self.flights:
+            rest.append(payload)
+            if is_late(flight := json.loads(payload)) and is_far(flight):
+                break
+        await self._send(source, rest)
 
-    async def _send(self, source: Source, flights: list[Flight]) -> None:
-        await source.send_many([json.dumps(each).encode() for each in flights], wait_quorum=True)
+    async def _send(self, source: Source, flights: list[bytes]) -> None:
+        assert flights, "more flights are wanted than were read"
+        await source.send_many(flights, wait_quorum=True)
         await source.flush(timeout=_PATIENCE_SECONDS)
         self.sent += flights
         self.progress.made()
@@ -94,14 +111,14 @@ class Reader:
     name: str
     wants: Callable[[Flight], bool]
     options: dict[str, Any]
-    shows: Callable[[Flight], Flight] = lambda flight: flight
-    handed: dict[str, list[tuple[int, Flight]]] = field(default_factory=dict)
+    shows: Callable[[bytes], bytes] = bytes
+    handed: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     moves: int = 0
 
     def take(self, item: Item) -> None:
         if isinstance(item, ReplayedMessage):
-            self.handed.setdefault(item.topic, []).append((item.sequence, json.loads(item.payload)))
+            self.handed.setdefault(item.topic, []).append((item.sequence, item.payload))
         elif isinstance(item, Withdrawn):
             kept = [each for each in self.handed[item.source.topic] if each[0] < item.first]
             self.handed[item.source.topic] = kept
@@ -121,29 +138,26 @@ class Reader:
         handed = self.handed.get(f"flights.{airport}")
         return handed[-1][0] if handed else -1
 
-    def wanted(self, airport: Airport) -> list[tuple[int, Flight]]:
+    def wanted(self, airport: Airport) -> list[tuple[int, bytes]]:
         return [
-            (number, self.shows(flight))
-            for number, flight in enumerate(airport.sent)
-            if self.wants(flight)
+            (number, self.shows(payload))
+            for number, payload in enumerate(airport.sent)
+            if self.wants(json.loads(payload))
         ]
 
 
 def readers() -> list[Reader]:
-    def is_late(flight: Flight) -> bool:
-        return flight["carrier"] == "UA" and (flight["dep_delay"] or 0) > 15
-
     return [
         Reader("all", lambda _: True, {}),
         Reader("late", is_late, {"where": "carrier = 'UA' AND dep_delay > 15"}),
         Reader("paced", lambda _: True, {"rate": "8000/s"}),
         Reader(
             "selected",
-            lambda flight: flight["distance"] >= 1000,
-            {"where": "distance >= 1000", "select": "flight, origin"},
-            lambda flight: {name: flight[name] for name in ("flight", "origin")},
+            is_far,
+            {"where": "distance >= 1000", "select": "flight, origin", "rate": "4x"},
+            number_and_origin,
         ),
-        Reader("durable", lambda _: True, {"delivered": "durable"}),
+        Reader("durable", lambda _: True, {"delivered": "durable", "rate": "2MB/s"}),
     ]
 
 
@@ -153,7 +167,10 @@ async def running(reader: Reader, world: World, first_store: int) -> AsyncIterat
     turned = names[first_store % 3 :] + names[: first_store % 3]
     async with connect(world.addresses_of(*turned)) as client:
         opening = client.subscriber(
-            topic_pattern="flights[.].*", on_event=reader.told, **reader.options
+            topic_pattern="flights[.].*",
+            on_event=reader.told,
+            chooser=in_order,
+            **reader.options,
         )
         async with opening as subscriber:
             yield subscriber
@@ -189,7 +206,8 @@ async def until_handed(world: World, everyone: list[Reader], numbers: dict[str, 
 @pytest.mark.long
 async def test_five_subscribers_are_handed_what_was_sent_while_stores_die(world: World) -> None:
     stores = await world.founded("s1", "s2", "s3")
-    airports = [Airport(name, world.progress) for name in AIRPORTS]
+    departing = await asyncio.to_thread(departures)
+    airports = [Airport(name, world.progress, departing[f"flights.{name}"]) for name in AIRPORTS]
     everyone = readers()
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(connect(world.addresses))

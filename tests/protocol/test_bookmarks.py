@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, Term
 
 ORDERS = SourceName("orders", 1)
@@ -17,7 +18,7 @@ BOOKMARKS = st.builds(
     Bookmark,
     st.builds(SourceName, TOPICS, st.integers(1, 2**64 - 2)),
     st.integers(1, 2**64 - 1),
-    st.integers(0, 2**63 - 1),
+    st.integers(0, SEQUENCE_MAX),
 )
 
 

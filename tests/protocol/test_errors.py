@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 
 from quorate.protocol import errors
-from quorate.protocol.errors import Outcome, QuorateError, Unreachable, joined
+from quorate.protocol.errors import NotYetStable, Outcome, QuorateError, Unreachable, joined
 
 KINDS = sorted(
     (
@@ -150,3 +150,13 @@ def test_several_reasons_are_one_text_with_one_full_stop() -> None:
     assert joined([first, second]) == f"{str(first)[:-1]}; {str(second)[:-1]}"
     assert joined(["x: no"]) == "x: no"
     assert joined([]) == ""
+
+
+def test_what_is_not_yet_stable_names_the_right_next_step() -> None:
+    text = str(NotYetStable("orders/0x10", 3, 5, "after 2 s"))
+    assert "An open source goes on with them, and `flush` waits for them." in text
+    assert "open the source again: what survived is below its next_sequence" in text
+    kept = str(NotYetStable("orders/0x10", 3, 5, "after 2 s", "/data/orders"))
+    assert "The publish store /data/orders has them" in kept
+    assert "`flush` waits" in kept
+    assert "may or may not survive" not in kept

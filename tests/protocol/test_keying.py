@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.protocol.attributes import Attributes
+from quorate.protocol.columns import Body, pack
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.framing import body_of, encode_batch, read_header
 from quorate.protocol.identity import SourceName
@@ -90,8 +91,8 @@ def test_keys_are_equal_if_their_values_are(rows: list[tuple[Any, Any]]) -> None
 
     def kind(value: KeyValue) -> object:
         number = type(value) in (int, float)
-        if (number and value != value) or value in (float("inf"), float("-inf")):
-            return None
+        if value is None or (number and value != value) or value in (float("inf"), float("-inf")):
+            return None  # JSON has no other word for these.
         return (float if number else type(value), value)
 
     alike = [tuple(map(kind, values)) for values in rows]
@@ -99,3 +100,18 @@ def test_keys_are_equal_if_their_values_are(rows: list[tuple[Any, Any]]) -> None
         for other, other_key in zip(alike, found, strict=True):
             assert (key == other_key) == (one == other)
     assert [keying.of(values) for values in rows] == found
+
+
+def test_rows_expire_after_the_time_of_their_message() -> None:
+    keying = Keying(["$key"], Missing.DROP, 1.5)
+    messages = [
+        Attributes(b"a"),
+        Attributes(b"a", {}, expires_ns=7),
+        Attributes(b"a", {}, deleted=True),
+        Attributes(b"a"),
+    ]
+    body = Body(pack([b""] * len(messages), messages), 0, len(messages))
+    times = [10, 10, 10, 2**63 - 2]
+    assert keying.expiries_of(body, times) == [1_500_000_010, 7, None, 2**63 - 1]
+    assert Keying(["$key"], Missing.DROP).expiries_of(body, times) == [None, 7, None, None]
+    assert keying.text != Keying(["$key"], Missing.DROP).text, "they are other rows"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 
 import pytest
@@ -149,3 +150,30 @@ def test_what_is_wrong_with_the_groups_together() -> None:
     assert read_layout({"name": "a"}, None)[1] == [
         "groups: is not a list of tables; write [[groups]]"
     ]
+
+
+def test_replicas_stand_beside_the_policy() -> None:
+    for layout in (
+        Layout.plain("a=h:1,b=h:2", also="dr=h:9"),
+        Layout.of(StoreGroup("g", "a=h:1,b=h:2"), also="dr=h:9"),
+        Layout.from_toml('stores = ["a=h:1", "b=h:2"]\nalso = ["dr=h:9"]'),
+        Layout.from_toml('also = ["dr=h:9"]\n[[groups]]\nname = "g"\nstores = ["a=h:1", "b=h:2"]'),
+    ):
+        assert layout.policy.stores == {"a", "b"}
+        assert [store.name for store in layout.also] == ["dr"]
+        assert [store.name for store in layout.stores] == ["a", "b", "dr"]
+    backed = Layout.of(StoreGroup("g", "a=h:1", backups="b=h:2"))
+    assert backed.also == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('also = ["dr=h:9"]', "also: needs stores, or [[groups]]"),
+        ('stores = ["a=h:1"]\nalso = [7]', "also: "),
+        ('stores = ["a=h:1"]\nalso = ["a=h:9"]', "a"),
+    ],
+)
+def test_replicas_that_make_no_sense_are_refused(text: str, problem: str) -> None:
+    with pytest.raises(ConfigurationInvalid, match=re.escape(problem)):
+        Layout.from_toml(text)

@@ -27,7 +27,16 @@ def groups(rule: IntergroupRule) -> Policy:
     return Policy((Group("g", ("a", "b", "c")), Group("h", ("d", "e"))), rule)
 
 
-POLICIES = [THREE, FIVE, ALL_OF_THREE, *(groups(rule) for rule in IntergroupRule)]
+POLICIES = [
+    THREE,
+    pytest.param(FIVE, marks=pytest.mark.big),
+    ALL_OF_THREE,
+    *(
+        pytest.param(groups(rule), marks=[pytest.mark.big] if rule is IntergroupRule.ANY else [])
+        for rule in IntergroupRule
+    ),
+]
+"""The policies. Two have very many worlds, so only `make test-big` goes through these."""
 WIPED_HAS = (0, 1)
 """What a wiped store may answer: nothing, or what it was told since."""
 

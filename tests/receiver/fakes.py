@@ -133,6 +133,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         """The source whose receivers get no answer."""
         self.acknowledgements: list[int] = []
         self.acknowledgements_hang = False
+        self.refuses_too: list[store_v1.RefusedAcknowledgement] = []
+        """Positions that it refuses besides, though nobody told it of them."""
         self.first_since = 0
         """The answer of Locate, whatever the time."""
         self.locate_fails: QuorateError | None = None
@@ -248,7 +250,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         )
 
     async def Acknowledge(self, request: Any, context: Any) -> Any:  # noqa: ARG002
-        refused, shortened = [], []
+        refused, shortened = [*self.refuses_too], []
         if self.acknowledgements_hang:
             await asyncio.Event().wait()
         for one in request.acknowledgements:

@@ -43,6 +43,12 @@ class Stores:
     async def stop(self, name: str) -> None:
         await self.nodes.pop(name).stop()
 
+    async def move(self, name: str) -> None:
+        """Stop the store, and start it at another address with its data."""
+        await self.stop(name)
+        del self._addresses[name]
+        await self.start(name)
+
     async def wipe(self, name: str, *, knows_its_peers: bool = False) -> None:
         """The store comes back without its data. One that knows its peers does so in limbo; another
         takes itself for new."""

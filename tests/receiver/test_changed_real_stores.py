@@ -101,3 +101,40 @@ async def test_groups_of_which_one_is_lost(stores: Stores) -> None:
             complete = await told(one, RegistrationComplete)
             assert (complete.first_sequence, set(complete.missing)) == (300, set("abc"))
             assert await take(one, 700) == numbered(300, 999)
+
+
+@pytest.mark.expects_log(EXPECTED)
+async def test_a_named_store_at_another_address_is_still_the_same_store(stores: Stores) -> None:
+    async with await source(stores) as sending:
+        await send(sending, 0, 99)
+        await sending.flush()
+    async with await receiver(stores) as one:
+        assert await take(one, 100) == numbered(0, 99)
+        await one.flush()
+    before = stores.addresses
+    await stores.move("c")
+    assert stores.addresses != before
+    # Neither names the stores as they were before.
+    async with await source(stores) as sending:
+        assert sending.next_sequence == 100
+        await send(sending, 100, 199)
+        await sending.flush()
+        async with await receiver(stores) as one:
+            assert await take(one, 100) == numbered(100, 199)
+            await stores.until_positions(a=198, b=198, c=198)
+
+
+@pytest.mark.expects_log(
+    "does not take|lost its quorum|waits for|does not register|cannot be heard"
+)
+async def test_without_the_store_that_stayed_away_the_one_that_moved_is_enough(
+    stores: Stores,
+) -> None:
+    async with await source(stores) as sending:
+        await send(sending, 0, 99)
+        await sending.flush()
+    await stores.move("c")
+    await stores.stop("a")
+    async with await source(stores) as sending, await receiver(stores) as one:
+        await send(sending, 100, 199)
+        assert await take(one, 200) == numbered(0, 199)

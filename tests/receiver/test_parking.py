@@ -19,6 +19,7 @@ from quorate.protocol.delays import Delays
 from quorate.protocol.identity import SourceName
 from quorate.receiver import Receiver
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
 
 DEAD = "127.0.0.1:1"
 """Nothing answers there."""
@@ -117,6 +118,7 @@ async def test_a_parked_session_moves_to_the_epoch_of_a_new_instance(group: Grou
 async def test_a_store_that_comes_back_finds_a_parked_session(group: Group) -> None:
     """It has never registered the receiver, and has what the others lack."""
     await group.announce(live=False)
+    await group.source.stop()  # a session that attached to it would wait for its messages
     group.store(9)
     away = group.stores[2]
     await away.stop()
@@ -170,6 +172,17 @@ async def test_a_store_that_forgot_a_parked_session_registers_it_again(
         forgetful = group.stores[0]
         forgetful.receivers.clear()
         await forgetful.until(lambda: forgetful.receivers.get((NAME, 0x20), [0, -1])[1] == 9)
+
+
+async def test_a_refusal_of_what_was_not_asked_is_left_out(group: Group) -> None:
+    stranger = v1.SourceName(topic="strange", session_id=1)
+    group.stores[0].refuses_too = [store_v1.RefusedAcknowledgement(source=stranger)]
+    await group.announce()
+    async with await opened(group) as receiver:
+        group.send(9)
+        await take(receiver, 10)
+        assert await receiver.receive(timeout=0) is None
+        await position_is(group, 9)
 
 
 async def test_an_idle_receiver_looks_at_nothing(
@@ -232,7 +245,7 @@ async def test_a_slow_store_whose_heartbeats_are_heard_is_no_news(
     async with await opened(group, options={"request_timeout": 0.02}) as receiver:
         await take(receiver, 10)
         await until(lambda: len(hung.fetches) > 4)
-    assert [one for one in lines(caplog, logging.INFO) if "fetching" in one] == []
+    assert [one for one in lines(caplog, logging.INFO) if "fetching from a" in one] == []
     assert [one for one in lines(caplog, logging.DEBUG) if "fetching from a" in one] != []
 
 

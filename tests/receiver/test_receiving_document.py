@@ -8,10 +8,10 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.documents import Document
 from tests.receiver.real_peers import QUICK, Stores, numbered, receiver, send, source, take
 from tests.receiver.support import told
 
@@ -28,25 +28,11 @@ from quorate.receiver import (
 )
 from quorate.source import Policy
 
-TEXT = (Path(__file__).parents[2] / "docs" / "receiving.md").read_text()
-CODE: list[str] = re.findall(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
-
-
-def run(name: str, **given: Any) -> dict[str, Any]:
-    """Run the page's code that defines this function, and return all that it defines."""
-    (code,) = (each for each in CODE if f"def {name}(" in each)
-    exec(code, given)
-    return given
-
-
-def table(first_heading: str) -> list[list[str]]:
-    """The cells of the rows below a table's headings."""
-    rows = TEXT[TEXT.index(f"| {first_heading} |") :].split("\n\n")[0].splitlines()[2:]
-    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+PAGE = Document("receiving")
 
 
 def test_whose_word_counts_when_stores_differ() -> None:
-    rows = table("`ReceiverOptions.consensus`")
+    rows = PAGE.table("`ReceiverOptions.consensus`")
     assert len(rows) == len(Behaviour)
     policy = Policy.majority_of("abc")
     for name, _, *said in rows:
@@ -59,7 +45,7 @@ def test_whose_word_counts_when_stores_differ() -> None:
             assert start == f"starts at {first}"
 
 
-CHOICES = [(row[0], int(row[1])) for row in table("`choose_start` returns")]
+CHOICES = [(row[0], int(row[1])) for row in PAGE.table("`choose_start` returns")]
 
 
 @asynccontextmanager
@@ -98,7 +84,7 @@ async def test_the_seven_messages(stores: Stores) -> None:
                 low, low_by_maximum, high = point.low, point.low_by_request_maximum, point.high
                 assert (
                     f"`StartingPoint(source, low={low}, low_by_request_maximum={low_by_maximum}, "
-                    f"high={high})`" in TEXT
+                    f"high={high})`" in PAGE.text
                 )
             await one.close()
 
@@ -122,14 +108,14 @@ async def test_what_was_skipped_is_done_with(stores: Stores) -> None:
 
 
 def test_the_modes_are_those_that_there_are() -> None:
-    said = [row[0].split('"')[1] for row in table("`acknowledge=`")]
+    said = [row[0].split('"')[1] for row in PAGE.table("`acknowledge=`")]
     assert said == [mode.value for mode in AcknowledgeMode]
 
 
 def test_the_deliveries_are_those_that_there_are() -> None:
-    said = [row[0].split('"')[1] for row in table("`delivery=`")]
+    said = [row[0].split('"')[1] for row in PAGE.table("`delivery=`")]
     assert set(said) == {delivery.value for delivery in Delivery}
-    assert table("`delivery=`")[0][0] == f'`"{DELIVERY_DEFAULT.value}"` (the default)'
+    assert PAGE.table("`delivery=`")[0][0] == f'`"{DELIVERY_DEFAULT.value}"` (the default)'
 
 
 async def test_what_is_acknowledged_out_of_order(stores: Stores) -> None:
@@ -145,7 +131,7 @@ async def test_what_is_acknowledged_out_of_order(stores: Stores) -> None:
 
 
 def test_the_last_ten() -> None:
-    choose = run("the_last_ten")["options"].choose_start
+    choose = PAGE.run("the_last_ten")["options"].choose_start
     name = SourceName("orders", 1)
     assert choose(StartingPoint(name, 1, 1, 6)) == 1
     assert choose(StartingPoint(name, 1, 1, 99)) == 90
@@ -170,7 +156,7 @@ async def test_the_loops(stores: Stores, name: str, session_id: int) -> None:
         with lock:
             saved.extend(payloads)
 
-    names = run(name, save=save)
+    names = PAGE.run(name, save=save)
     async with await source(stores) as sending:
         await send(sending, 0, 199)
         await sending.flush()
@@ -186,7 +172,7 @@ async def test_the_loops(stores: Stores, name: str, session_id: int) -> None:
 
 async def test_only_dear_ones(stores: Stores) -> None:
     saved: list[bytes] = []
-    names = run("only_dear_ones", save=saved.extend)
+    names = PAGE.run("only_dear_ones", save=saved.extend)
     async with await source(stores) as sending:
         await sending.send_many([b'{"price": %d}' % price for price in (100, 101, 7)])
         await sending.flush()
@@ -202,7 +188,7 @@ async def test_only_dear_ones(stores: Stores) -> None:
 async def test_the_source_hears_that_it_was_read(
     stores: Stores, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = run("until_it_was_read")
+    names = PAGE.run("until_it_was_read")
     reading = await Receiver.open("orders", session_id=2, stores=stores.addresses, options=QUICK)
     taking = asyncio.create_task(take(reading, 2))
     async with asyncio.timeout(60):

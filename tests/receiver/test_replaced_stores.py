@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from tests.receiver.fakes import NAME, FakeStore, Group
-from tests.receiver.protocol.test_registration import (
+from tests.receiver.protocol.registering import (
     AWAY,
     NEW,
     YES,

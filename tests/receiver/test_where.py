@@ -20,6 +20,7 @@ async def test_only_what_passes_comes_and_the_position_moves_past_the_rest(store
         async with await receiver(stores, where="price IN (1, 2, 4)") as one:
             assert await take(one, 3) == [(n, PAYLOADS[n]) for n in (1, 2, 4)]
         await stores.until_positions(a=6, b=6, c=6)
+        assert one.not_json == 1
 
 
 @pytest.mark.parametrize("acknowledge", ["automatic", "explicit"])

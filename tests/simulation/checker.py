@@ -37,11 +37,9 @@ from quorate.store.storage.interface import (
     Write,
 )
 from quorate.store.storage.memory import MemoryRows
-from quorate.store.storage.reader import read
 from quorate.store.storage.records import (
     receiver_of,
     reg_id_key,
-    unpack_held,
     unpack_index,
     unpack_receiver,
     unpack_registration,
@@ -697,20 +695,14 @@ class Checker:
     ) -> dict[int, bytes]:
         """What a store has of these numbers in these rows; of: one that it deletes just now."""
         state = of or store.core.sources.get(self.source)
-        row = rows.get(Table.HELD, [reg_id_key(state.reg_id)])[0] if state else None
         contents: dict[int, bytes] = {}
-        is_over = state and 0 < state.registration.begun_epoch < self._life.begins_in
-        if state is None or row is None or is_over:
+        if state is None or 0 < state.registration.begun_epoch < self._life.begins_in:
             return contents
-        for held in unpack_held(row).ranges:
-            at, upto = max(held.first, first), min(held.last, last)
-            while at <= upto:
-                for batch in read(rows, state.reg_id, self.source, Range(at, upto), 64):
-                    at = batch.part.last + 1
-                    if batch.problem:
-                        self.unreadable(store.name, batch.part, batch.problem)
-                        continue
-                    contents.update(self._written.read(batch))
+        for batch in store_disks.batches(rows, state.reg_id, self.source, first, last):
+            if batch.problem:
+                self.unreadable(store.name, batch.part, batch.problem)
+            else:
+                contents.update(self._written.read(batch))
         return contents
 
     def check_stores(self) -> None:

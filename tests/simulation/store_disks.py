@@ -5,12 +5,13 @@ Reads rows, and decides nothing: what must hold of them is in tests.simulation.c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
 from tests.simulation.rules import Setup
 
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import membership_from_wire
 from quorate.store.rules.acceptor import StoreCore
@@ -22,7 +23,7 @@ from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.source_tombstones import GIVEN_BACK
 from quorate.store.storage.interface import Table
 from quorate.store.storage.memory import MemoryRows
-from quorate.store.storage.reader import read
+from quorate.store.storage.reader import StoredBatch, read
 from quorate.store.storage.records import (
     Registration,
     receiver_key,
@@ -50,6 +51,21 @@ class StoreOf(Protocol):
 
     @property
     def disk(self) -> DiskOf: ...
+
+
+def batches(
+    rows: MemoryRows, reg_id: int, source: SourceName, first: int, last: int
+) -> Iterator[StoredBatch]:
+    """Yield the batches with numbers from first to last that a store holds in these rows."""
+    (row,) = rows.get(Table.HELD, [reg_id_key(reg_id)])
+    if row is None:
+        return
+    for held in unpack_held(row).ranges:
+        at, upto = max(held.first, first), min(held.last, last)
+        while at <= upto:
+            for batch in read(rows, reg_id, source, Range(at, upto), 64):
+                at = batch.part.last + 1
+                yield batch
 
 
 def begun_registration(store: StoreOf, source: SourceName, begins_in: int) -> bytes:
@@ -107,14 +123,8 @@ def can_be_read(store: StoreOf, state: SourceState) -> bool:
     row = rows.get(Table.HELD, [reg_id_key(state.reg_id)])[0]
     if row is None and state.held.ranges:
         return False  # it is being given back, and is not on the disk yet
-    for held in unpack_held(row).ranges if row is not None else ():
-        at = held.first
-        while at <= held.last:
-            for batch in read(rows, state.reg_id, state.name, Range(at, held.last), 64):
-                if batch.problem:
-                    return False
-                at = batch.part.last + 1
-    return True
+    held = batches(rows, state.reg_id, state.name, 0, SEQUENCE_MAX)
+    return not any(batch.problem for batch in held)
 
 
 def holders(

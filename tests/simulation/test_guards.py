@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from tests.simulation import (
+    scripts_of_state_only,
     test_receiver_contests,
     test_receiver_ends,
     test_receivers_beside_a_copy,
@@ -22,6 +23,7 @@ from tests.simulation.script import play
 
 GUARDS = (
     *test_scripts.GUARDS,
+    *scripts_of_state_only.GUARDS,
     *test_scripts_of_limbo.GUARDS,
     *test_scripts_of_ends.GUARDS,
     *test_scripts_of_fenced_ends.GUARDS,
@@ -34,7 +36,9 @@ GUARDS = (
 
 
 @pytest.mark.parametrize("guard", GUARDS, ids=str)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.big) for seed in (1, 2))]
+)
 def test_with_its_guard_everything_holds(guard: Guard, seed: int) -> None:
     play(guard.script, seed, **guard.weather)
 

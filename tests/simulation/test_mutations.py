@@ -752,7 +752,7 @@ MUTATIONS = (
 )
 
 
-@pytest.mark.long
+@pytest.mark.big
 @pytest.mark.timeout(600)  # Some guards are missed by one world in hundreds.
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
 def test_a_guard_that_is_taken_out_is_missed(

@@ -166,7 +166,7 @@ MUTATIONS = (
 )
 
 
-@pytest.mark.long
+@pytest.mark.big
 @pytest.mark.timeout(600)  # Some guards are missed by one world in hundreds.
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
 def test_a_guard_that_is_taken_out_is_missed(
@@ -175,7 +175,7 @@ def test_a_guard_that_is_taken_out_is_missed(
     missed(mutation, monkeypatch)
 
 
-@pytest.mark.long
+@pytest.mark.big
 @pytest.mark.xfail(strict=True, reason="no world of the first 900 misses it")
 def test_positions_that_outlive_their_stream_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     missed(Mutation(_positions_outlive_their_stream, ENDED, ("I4",)), monkeypatch)

@@ -29,20 +29,20 @@ def known() -> Tally:
     return run(SEEDS)
 
 
-@pytest.mark.long
+@pytest.mark.big
 def test_everything_holds_in_worlds_that_are_known(known: Tally) -> None:
     assert [str(failed) for failed in known.failed] == []
     assert known.stable > 30 * len(SEEDS)
     assert sum(known.faults.values()) > 10 * len(SEEDS)
 
 
-@pytest.mark.long
+@pytest.mark.big
 def test_known_worlds_have_faults_of_every_kind(known: Tally) -> None:
     assert known.uninjected == []
     assert set(known.faults) == set(FAULTS)
 
 
-@pytest.mark.long
+@pytest.mark.big
 def test_known_worlds_reach_what_is_rare(known: Tally) -> None:
     assert [state for state in RARE if not known.reached[state]] == []
 
@@ -57,7 +57,7 @@ def test_a_seed_is_one_world() -> None:
     assert one.world.trace() == again.world.trace()
 
 
-@pytest.mark.long
+@pytest.mark.big
 def test_worlds_are_the_same_in_processes_of_their_own() -> None:
     """Also though what is frozen here is not frozen there."""
     seeds = range(CHUNK + 1)

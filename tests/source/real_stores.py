@@ -58,9 +58,8 @@ class RealStores:
                     name=name,
                     data_directory=self._path / name,
                     listen=self._listen.get(name, "127.0.0.1:0"),
-                    peers=(),
                     durability="state-only" if name in self.state_only else "fsync",
-                    **self.settings.get(name, {}),
+                    **({"peers": ()} | self.settings.get(name, {})),
                 )
             )
             await node.start()
@@ -72,6 +71,10 @@ class RealStores:
 
     async def stop_all(self) -> None:
         await self.stop(list(self._nodes))
+
+    def node(self, name: str) -> StoreNode:
+        """A store that runs."""
+        return self._nodes[name]
 
     def address(self, name: str) -> str:
         return self._listen[name]

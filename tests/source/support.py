@@ -9,13 +9,17 @@ from typing import Any, TypeVar
 from tests.source.fake_store import FakeStore
 
 from quorate.protocol.framing import read_contents, read_header
-from quorate.protocol.times import moment_of
 from quorate.source import Outgoing, Source, SourceOptions
 
 T = TypeVar("T")
 
+Stores = list[FakeStore]
 QUICK = SourceOptions(registration_interval=0.3)
 """Does not wait long for stores that are down."""
+
+
+def numbered(first: int, last: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, last + 1)]
 
 
 def addresses(stores: Sequence[FakeStore]) -> str:
@@ -28,9 +32,8 @@ def contents(store: FakeStore) -> list[Outgoing]:
     for first, last, _, frame in store.batches:
         messages = read_contents(frame, read_header(frame), first, last)
         for number, (payload, attributes) in enumerate(messages, first):
-            key, properties, deleted, expires_ns = attributes
-            expires = moment_of(expires_ns) if expires_ns is not None else None
-            found[number] = Outgoing(payload, key, properties, expires, deleted)
+            key, properties, deleted, _ = attributes
+            found[number] = Outgoing(payload, key, properties, attributes.expires, deleted)
     return [found[number] for number in sorted(found)]
 
 

@@ -66,7 +66,7 @@ async def test_deletions_expiries_and_times(
         await source.send_many([b"4", b"5"])
         await source.commit([b"6", b"7"], b"marker")
         with pytest.raises(InvalidArgument, match="the key whose row is to be deleted"):
-            await source.delete(None)  # type: ignore[arg-type]
+            await source.delete(None)
         with pytest.raises(InvalidArgument, match="not a datetime or a number of seconds"):
             await source.send(b"", expires="1h")  # type: ignore[arg-type]
     after_ns = time.time_ns()

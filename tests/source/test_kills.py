@@ -91,7 +91,7 @@ async def test_nothing_that_was_accepted_is_lost(
     await survive(stores, tmp_path / "publish", how, sync, 2 if sync else 3, 1)
 
 
-@pytest.mark.long
+@pytest.mark.big
 @pytest.mark.timeout(600)
 @pytest.mark.expects_log("lost its quorum|does not take")
 @pytest.mark.parametrize(("how", "sync"), WAYS)

@@ -8,21 +8,12 @@ from collections.abc import Callable, Iterable, Set
 from itertools import combinations
 from pathlib import Path
 
+from tests.documents import Document
+
 from quorate.console.ui.settings import resolve
 from quorate.source import Group, IntergroupRule, IntragroupRule, Layout, Policy
 
-TEXT = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
-
-
-def block(language: str, nth: int = 0) -> str:
-    found: list[str] = re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.M | re.S)
-    return found[nth]
-
-
-def table(first_heading: str) -> list[list[str]]:
-    """The cells of the rows below a table's headings."""
-    rows = TEXT[TEXT.index(f"| {first_heading} |") :].split("\n\n")[0].splitlines()[2:]
-    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+PAGE = Document("policies")
 
 
 def rule_of(cell: str) -> str:
@@ -51,7 +42,7 @@ def may_be_down(
 
 
 def test_what_a_group_survives() -> None:
-    rows = table("`rule`")
+    rows = PAGE.table("`rule`")
     assert [rule_of(row[0]) for row in rows] == [rule.value for rule in IntragroupRule]
     for row in rows:
         for size, said in zip((3, 4, 5), row[2:], strict=True):
@@ -62,7 +53,7 @@ def test_what_a_group_survives() -> None:
 
 
 def test_what_several_groups_survive() -> None:
-    rows = table("`intergroup`")
+    rows = PAGE.table("`intergroup`")
     assert [rule_of(row[0]) for row in rows] == [rule.value for rule in IntergroupRule]
     groups = tuple(Group(name, tuple(f"{name}{n}" for n in range(3))) for name in "xyz")
     for row in rows:
@@ -90,14 +81,14 @@ def test_two_locations_are_never_enough() -> None:
 
 def test_a_layout_is_the_same_however_it_is_written(tmp_path: Path) -> None:
     names: dict[str, Layout] = {}
-    exec(block("python"), names)
-    layout = Layout.from_toml(block("toml"))
+    exec(PAGE.blocks("python")[0], names)
+    layout = Layout.from_toml(PAGE.blocks("toml")[0])
     assert names["layout"] == layout
     spares = [group.backups for group in layout.policy.groups]
     assert spares == [("london-4",), (), ()], "which are not compared with the rest of a policy"
     assert [group.backups for group in names["layout"].policy.groups] == spares
 
-    (command,) = block("console").replace("\\\n", "").splitlines()
+    (command,) = PAGE.blocks("console")[0].replace("\\\n", "").splitlines()
     _, name, _, *options = shlex.split(command.removeprefix("$ "))
     given = [options[n + 1] for n, option in enumerate(options) if option == "--group"]
     intergroup = options[options.index("--intergroup") + 1]

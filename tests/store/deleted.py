@@ -165,7 +165,9 @@ class Heardsay:
 def engine_of(world: World) -> Engine:
     """An engine that writes at once."""
     writer: Any = Instant(world)
-    return Engine(world.core, world.receivers, writer, world.storage, lambda _: FSYNC)
+    engine = Engine(world.core, world.receivers, writer, world.storage, lambda _: FSYNC)
+    engine.lags.has_asked = True
+    return engine
 
 
 def keeping(world: World, *answers: PeerAnswer) -> lifecycle.Keeper:

@@ -1,8 +1,12 @@
-"""What tests of the state of the world share: a maker over a core, and messages with keys."""
+"""A maker of the state of the world over a core, and messages with keys, for several tests."""
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 from tests.store.deleted import DEREGISTERED, engine_of
@@ -10,22 +14,29 @@ from tests.store.support import World
 
 from quorate.protocol.attributes import Attributes
 from quorate.protocol.errors import Closed, Unreachable
-from quorate.protocol.framing import encode_batch, read_header, read_payloads
+from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import Keying, Missing
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.times import times_of
 from quorate.store import startup
+from quorate.store.rpc.begins import position_before
 from quorate.store.rpc.state import StateQueries
 from quorate.store.rules.source_state import AppendStream
 from quorate.store.rules.state_rows import StateDigest, rows_among
 from quorate.store.storage.interface import Table
-from quorate.store.storage.state_records import rows_of_topic
+from quorate.store.storage.state_records import key_of, row_of_source, rows_of_topic
 from quorate.store.tasks.state import StateMaking
 from quorate.v1 import store_pb2 as store_v1
 
 TOPIC = "orders"
+READERS = ThreadPoolExecutor(1)
 NOW = 1_000
+A, B, C = (SourceName(TOPIC, session_id) for session_id in (1, 2, 3))
+
+KEYS = [b"", b"a", b"a\0", b"a\0\xff", b"\0", b"long" * 50, None]
+
+Event = tuple[str, Any]
 
 
 class Message(NamedTuple):
@@ -70,7 +81,7 @@ class Maker:
         self.peers = {} if peers is None else peers
         """The other stores, by address."""
         self.away: set[str] = set()
-        """Those that do not answer."""
+        """The addresses of the stores that do not answer."""
         self.answers_max = 1000
         """How many answers come from a peer before the connection breaks."""
         self.world = World(storage)
@@ -82,18 +93,31 @@ class Maker:
             startup.state_progress(self.world.storage),
             lambda: self.peers,
             self._ask,
-            lambda: NOW,
+            lambda: self.now,
         )
+        self.now = NOW
         self.streams: dict[SourceName, AppendStream] = {}
+
+    @property
+    def queries(self) -> StateQueries:
+        """The queries of its rows."""
+        engine = engine_of(self.world)
+        return StateQueries(
+            engine,
+            self.world.storage,
+            self.making,
+            _at_once,
+            partial(position_before, engine, READERS),
+            lambda: self.now,
+        )
 
     async def _ask(
         self, address: str, request: store_v1.StateCandidatesRequest
     ) -> AsyncGenerator[store_v1.StateCandidatesResponse, None]:
         peer, left = self.peers[address], self.answers_max
-        queries = StateQueries(engine_of(peer.world), peer.world.storage, peer.making, _at_once)
         if address in self.away:
             raise Unreachable(address, "it is away")
-        async for answer in queries.candidates(request, lambda: None):
+        async for answer in peer.queries.candidates(request, lambda: None):
             if not left:
                 raise Unreachable(address, "it broke off")
             left -= 1
@@ -148,8 +172,8 @@ class Maker:
 
     def rows(self) -> dict[bytes, bytes]:
         """The payload of each row, by key."""
-        found = rows_among(self.stored(), self.making.generations(TOPIC), NOW)
-        return {key: read_payloads(row.frame, read_header(row.frame))[0] for key, row in found}
+        found = rows_among(self.stored(), self.making.generations(TOPIC), self.now)
+        return {key_of(row_of_source(same, row.session_id)): row.payload for same, row in found}
 
     def stored(self) -> list[tuple[bytes, bytes]]:
         """All that is stored of rows of the topic."""
@@ -171,7 +195,9 @@ async def _at_once(work: Callable[[], Any]) -> Any:
     return work()
 
 
-def expected(sources: Iterable[tuple[int, Sequence[Message]]]) -> dict[bytes, bytes]:
+def expected(
+    sources: Iterable[tuple[int, Sequence[Message]]], now: int = NOW
+) -> dict[bytes, bytes]:
     """The rows by the rule: sources with their session IDs, and all stable messages of each."""
     last: dict[bytes, list[tuple[int, int, Message]]] = {}
     for session_id, messages in sources:
@@ -181,6 +207,55 @@ def expected(sources: Iterable[tuple[int, Sequence[Message]]]) -> dict[bytes, by
     rows = {}
     for key, candidates in last.items():
         _, _, newest = max(candidates)
-        if not newest.deleted and (newest.expires is None or newest.expires > NOW):
+        if not newest.deleted and (newest.expires is None or newest.expires > now):
             rows[b"k" + key] = newest.payload
     return rows
+
+
+def message(chooser: random.Random, name: str) -> Message:
+    return Message(
+        chooser.choice(KEYS),
+        json.dumps({"name": name, "n": chooser.randrange(4)}).encode(),
+        chooser.randrange(20),
+        chooser.random() < 0.2,
+        chooser.choice([None, None, 500, 5_000]),
+    )
+
+
+def history(chooser: random.Random, source: SourceName) -> tuple[list[Event], list[Message]]:
+    """The acts of a source, in the order in which stores see them, and its stable end."""
+    events: list[Event] = []
+    kept: list[Message] = []
+    epoch = 0
+    for generation in range(chooser.randint(1, 3)):
+        if generation:
+            events.append(("ends", None))
+        epoch += chooser.randint(1, 3)
+        events.append(("begins", epoch))
+        kept, sent = [], 0
+        messages = [
+            message(chooser, f"{source} {epoch} {number}")
+            for number in range(chooser.randint(1, 25))
+        ]
+        while sent < len(messages):
+            count = chooser.randint(1, 6)
+            events.append(("sends", (epoch, sent, messages[sent : sent + count])))
+            sent = min(len(messages), sent + count)
+            if chooser.random() < 0.7:
+                kept = messages[: chooser.randint(len(kept), sent)]
+                if kept:
+                    events.append(("stable", len(kept) - 1))
+    return events, kept
+
+
+def does(maker: Maker, source: SourceName, event: Event) -> None:
+    kind, what = event
+    match kind:
+        case "begins":
+            maker.begins(source, what)
+        case "sends":
+            maker.sends(source, *what)
+        case "stable":
+            maker.stable(source, what)
+        case "ends":
+            maker.ends(source)

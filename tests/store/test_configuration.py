@@ -55,6 +55,53 @@ def test_a_topic_has_the_durability_of_its_store_unless_it_names_another(tmp_pat
     assert load(written(tmp_path, text), {}).durability_of("orders") == "memory"
 
 
+def with_queue(tmp_path: Path, lines: str, stores: str = 'stores = "a=h:1,b=h:2"') -> Path:
+    text = f"""
+        name = "s1"
+        data_directory = "/data"
+        {stores}
+        [[queue]]
+        name = "work"
+        topics = "orders"
+        {lines}
+        """
+    return written(tmp_path, text)
+
+
+def test_a_queue_has_settings(tmp_path: Path) -> None:
+    [queue] = load(with_queue(tmp_path, "tries = 3\nby_key = true"), {}).queue
+    assert queue.settings.topics == ("orders",)
+    assert (queue.settings.tries, queue.settings.by_key) == (3, True)
+    assert queue.settings.stream.topic == "quorate.queue.work"
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ("tries = 0", "queue.0: tries: 0 is not at least 1"),
+        ("lease_seconds = 0", "queue.0: lease_seconds: 0.0 is not above 0"),
+        ('where = "price >"', "queue.0: where: "),
+        ('dead_letters = "orders"', "dead letters would come back"),
+        ('dead_letters = "quorate.queue.x"', "dead_letters: 'quorate.queue.x' is that of a queue"),
+        ("prefetch = 5", "queue.0.prefetch: there is no such key"),
+        ('[[queue]]\nname = "work"\ntopics = ["bills"]', "'work' is there twice"),
+        ('[[queue]]\nname = "a b"\ntopics = ["bills"]', "'a b' is no name"),
+        ('[[queue]]\nname = "x"\ntopics = []', "topics: names no topic"),
+        ('[[queue]]\nname = "x"\ntopics = ["a", "a"]', "topics: names a topic twice"),
+        ('[[queue]]\nname = "x"\ntopics = ["quorate.queue.y"]', "is the stream of a queue"),
+    ],
+)
+def test_a_queue_that_makes_no_sense_is_refused(tmp_path: Path, lines: str, says: str) -> None:
+    with pytest.raises(ConfigurationInvalid) as caught:
+        load(with_queue(tmp_path, lines), {})
+    assert says in str(caught.value)
+
+
+def test_a_queue_needs_the_stores_of_the_group(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationInvalid, match="queue needs stores"):
+        load(with_queue(tmp_path, "", stores=""), {})
+
+
 def test_every_problem_is_named_at_once(tmp_path: Path) -> None:
     path = written(
         tmp_path,
@@ -172,6 +219,7 @@ def test_topics_with_keys(tmp_path: Path) -> None:
         [[topic]]
         pattern = "orders"
         keys = "$key"
+        expires_seconds = 3600
         [[topic]]
         pattern = "accounts-.*"
         keys = ["account.id", "$properties.region"]
@@ -184,7 +232,7 @@ def test_topics_with_keys(tmp_path: Path) -> None:
     orders, accounts = found.keying_of("orders"), found.keying_of("accounts-7")
     assert orders is not None
     assert accounts is not None
-    assert orders.text == '["$key", "drop"]'
+    assert orders.text == '["$key", "drop", 3600.0]'
     assert accounts.text == '["account.id", "$properties.region", "null"]'
     assert found.keying_of("trades") is None
 
@@ -201,6 +249,8 @@ def test_topics_with_keys(tmp_path: Path) -> None:
         ("keys = 7", "topic.0.keys: "),
         ('keys = "$key"\nmissing = "skip"', "topic.0.missing: "),
         ('missing = "drop"', "topic.0: missing needs keys"),
+        ("expires_seconds = 60", "topic.0: expires_seconds needs keys"),
+        ('keys = "$key"\nexpires_seconds = 0', "topic.0.expires_seconds: "),
     ],
 )
 def test_keys_that_cannot_be(tmp_path: Path, entry: str, problem: str) -> None:
@@ -212,3 +262,26 @@ def test_keys_that_cannot_be(tmp_path: Path, entry: str, problem: str) -> None:
 def test_the_schema_says_what_keys_are() -> None:
     keys = schema()["$defs"]["TopicConfiguration"]["properties"]["keys"]
     assert "last stable message of each key" in " ".join(keys["description"].split())
+
+
+def test_what_stores_of_a_group_should_have_in_common() -> None:
+    own = {"name": "s1", "data_directory": "/data", "listen": "127.0.0.1:1", "log_level": "debug"}
+    given = {"name": "s2", "data_directory": "/other", "retention_bytes": 7}
+    one, other = load(None, own).shared_settings, load(None, given).shared_settings
+    assert {name for name in one if one[name] != other[name]} == {"retention_bytes"}
+    assert (one["retention_bytes"], other["retention_bytes"]) == ("0", "7")
+    assert "name" not in one
+
+
+def test_long_settings_and_rules_of_access_are_told_by_a_digest() -> None:
+    files = {"certificate": "/c", "key": "/k", "ca": "/a"}
+    access = [{"identities": ["ada"], "verbs": ["send"]}]
+    topics = [f"topic-{number}" for number in range(100)]
+    found = load(
+        None,
+        {"name": "s", "data_directory": "/d", "tls": files, "access": access, "topics": topics},
+    ).shared_settings
+    assert found["access"].startswith("digest ")
+    assert "ada" not in str(found)
+    assert found["topics"].startswith("digest ")
+    assert len(found["topics"]) < 30

@@ -11,6 +11,7 @@ from tests.store.support import MEMBERSHIP, ORDERS, World, batch
 from quorate.protocol.errors import SourceActive
 from quorate.protocol.lineage import Lineage, Term
 from quorate.store.rules.acceptor import Missed
+from quorate.store.watchers import by_topic
 
 
 class Call:
@@ -54,3 +55,26 @@ def test_who_answers_for_a_source_gives_way_once_that_streams() -> None:
     call: Any = Call()
     engine.opened(world.open(), call)
     assert not engine.proxy_of
+
+
+async def test_a_commit_of_what_is_not_stable_is_no_news_of_what_is() -> None:
+    world = World()
+    engine = engine_of(world)
+    state = world.stream().state
+    selection = by_topic(ORDERS.topic)
+    with (
+        engine.tail.watching(selection, ()) as tail,
+        engine.stable_tail.watching(selection, ()) as stable,
+    ):
+
+        async def told() -> list[bool]:
+            return [bool([source async for source in each.take()]) for each in (tail, stable)]
+
+        state.held.stable_upto = 9
+        rows = (state.held_row(),)
+        engine.committed(engine.submit_new(state, rows, 10))
+        assert await told() == [True, False]
+        engine.committed(engine.submit_new(state, rows, 9))
+        assert await told() == [True, True]
+        engine.committed(engine.submit(state, rows))
+        assert await told() == [True, True], "it may concern any number"

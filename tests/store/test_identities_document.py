@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.documents import Document
 
 from quorate.protocol.identity import SourceName
 from quorate.receiver import ReceiverOptions
@@ -20,13 +21,8 @@ from quorate.store.rules.lifetimes import (
     Who,
 )
 
-TEXT = (Path(__file__).parents[2] / "docs" / "identities.md").read_text()
+PAGE = Document("identities")
 DAY = 86_400.0
-
-
-def block(language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.M | re.S)
-    return str(found)
 
 
 def configuration(**given: Any) -> StoreConfiguration:
@@ -34,7 +30,7 @@ def configuration(**given: Any) -> StoreConfiguration:
 
 
 def test_the_settings_are_those_that_there_are() -> None:
-    table = TEXT[TEXT.index("| of the store, ") :].split("\n\n")[0].splitlines()[2:]
+    table = PAGE.text[PAGE.text.index("| of the store, ") :].split("\n\n")[0].splitlines()[2:]
     rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table]
     fields = StoreConfiguration.model_fields
     said = {row[0].split("`")[1]: row for row in rows}
@@ -48,12 +44,12 @@ def test_the_settings_are_those_that_there_are() -> None:
 
 
 def test_the_examples() -> None:
-    store = configuration(**tomllib.loads(block("toml")))
+    store = configuration(**tomllib.loads(PAGE.block("toml")))
     assert store.lifetimes_of("orders", receiver=True) == Lifetimes(0, 30 * DAY)
     assert store.lifetimes_of("orders", receiver=False) == Lifetimes(0, 0)
     assert store.lifetimes_of("sessions.7", receiver=False) == Lifetimes(30, DAY)
     names: dict[str, Any] = {}
-    exec(block("python"), names)
+    exec(PAGE.block("python"), names)
     assert names["source_options"].state_lifetime == DAY
     assert names["receiver_options"].activity_timeout == 30
 

@@ -1,119 +1,46 @@
-"""No request of a client holds up a store's event loop for more than 10 ms of its own work.
-
-The clients run in threads of their own, without asyncio, so that only the store's work is counted.
-"""
+"""No request of a source or a receiver holds up a store's event loop for more than 10 ms."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import grpc
 import pytest
-from tests.store.support import MEMBERSHIP, Client, running
-from tests.store.watchdog import longest_turn
+from tests.store.hostile import (
+    Hostile,
+    append_open,
+    hold_up_nobody,
+    named,
+    promise,
+    registers,
+    slow_patterns,
+)
+from tests.store.support import MEMBERSHIP, Client, batch
 
-from quorate.protocol.errors import InvalidArgument, QuorateError
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import ACKNOWLEDGEMENTS_MAX, LINEAGE_TERMS_MAX, RANGES_MAX
-from quorate.protocol.patterns import PATTERN_LENGTH_MAX, UNICODE_CLASSES_MAX
-from quorate.protocol.wire import source_to_wire
+from quorate.protocol.wire import source_from_wire, source_to_wire
 from quorate.store.node import StoreNode
-from quorate.transport.channels import open_blocking_channel
-from quorate.transport.failures import error_from_blocking_call
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
-from quorate.v1.store_pb2_grpc import StoreStub
 
-TURN_SECONDS_MAX = 0.010
 SOURCES = 1500
-AT_ONCE = 300
+RECEIVERS = 600
+"""Receivers of one source. A report of a source is one message, with all of them."""
+STREAMS = 4
+SMALL_FRAMES = 3000
 HOSTILE = SourceName("hostile", 1)
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[StoreNode]:
-    async with running(tmp_path, durability="os") as node:
-        yield node
-
-
-def named(number: int) -> v1.SourceName:
-    return v1.SourceName(topic=f"topic.{number}", session_id=number + 1)
-
-
-class Hostile:
-    """A client in a thread. It sends what it likes, and takes every refusal."""
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._channel = open_blocking_channel(address)
-        self.stub: Any = StoreStub(self._channel)
-        self.refused: list[QuorateError] = []
-
-    def __enter__(self) -> Hostile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._channel.close()
-
-    def calls(self, method: str, requests: list[Any]) -> list[Any]:
-        """Send the requests, many at once, and return the answers there are."""
-        answers = []
-        for at in range(0, len(requests), AT_ONCE):
-            part = requests[at : at + AT_ONCE]
-            futures = [getattr(self.stub, method).future(request) for request in part]
-            answers += [self._taken(each.result) for each in futures]
-        return [answer for answer in answers if answer is not None]
-
-    def call(self, method: str, request: Any) -> None:
-        self.calls(method, [request])
-
-    def read(self, method: str, request: Any, responses: int = 1_000_000) -> None:
-        """Make a call with many responses, and take so many of them."""
-        call = getattr(self.stub, method)(request)
-        for _ in range(responses):
-            if self._taken(lambda: next(call, None)) is None:
-                return
-        call.cancel()
-
-    def _taken(self, take: Callable[[], Any]) -> Any:
-        try:
-            return take()
-        except grpc.RpcError as error:
-            self.refused.append(error_from_blocking_call(self._address, error))
-            return None
-
-
-def promise(source: v1.SourceName, epoch: int = 1) -> store_v1.PromiseRequest:
-    return store_v1.PromiseRequest(source=source, epoch=epoch, instance=b"a", protocol_version=1)
 
 
 def registers_many(client: Hostile) -> None:
     """Register many sources at once, and begin them."""
-    sources = [named(number) for number in range(SOURCES)]
-    answers = client.calls("Promise", [promise(source) for source in sources])
-    assert len(answers) == SOURCES, client.refused
-    begins = [
-        store_v1.BeginRequest(
-            source=source,
-            epoch=1,
-            lineage=[v1.LineageEntry(epoch=1, first_sequence=0)],
-            membership=MEMBERSHIP,
-            instance=b"a",
-            incarnation=answers[0].incarnation,
-            protocol_version=1,
-        )
-        for source in sources
-    ]
-    assert len(client.calls("Begin", begins)) == SOURCES, client.refused
+    registers(client, SOURCES)
 
 
 def asks_for_everything(client: Hostile) -> None:
     """Ask for all sources, by patterns as long and as slow as the store takes them."""
-    slow = "|".join([r"\pL"] * UNICODE_CLASSES_MAX)
-    for pattern in (".*", "(a|b|.)*" * (PATTERN_LENGTH_MAX // 9), slow):
+    for pattern in slow_patterns():
         client.read("Status", store_v1.StatusRequest(topic_pattern=pattern, protocol_version=1))
         request = store_v1.WatchRequest(topic_pattern=pattern, protocol_version=1)
         client.read("Watch", request, 1)
@@ -172,29 +99,71 @@ def acknowledges_for_strangers(client: Hostile) -> None:
     assert [type(each) for each in client.refused] == [InvalidArgument]
 
 
-async def held_up_by(node: StoreNode, *acts: Callable[[Hostile], None]) -> None:
-    """Let a hostile client act, and check how long the store's turns were."""
-    with Hostile(node.address) as client:
-        # The first calls of all load modules.
-        await asyncio.to_thread(client.read, "Status", store_v1.StatusRequest(protocol_version=1))
-        for act in acts:
-            client.refused.clear()
-            with longest_turn() as longest:
-                await asyncio.to_thread(act, client)
-            text = f"{act.__name__}: {longest.seconds * 1000:.1f} ms in {longest.what}"
-            assert longest.seconds < TURN_SECONDS_MAX, text
+def opens_streams(client: Hostile) -> Iterator[tuple[v1.SourceName, v1.Frame]]:
+    """Register some sources, and yield each with the first frame of its stream."""
+    incarnation = registers(client, STREAMS)
+    for number in range(STREAMS):
+        yield named(number), append_open(named(number), incarnation)
 
 
-async def test_many_sources_hold_up_nobody(node: StoreNode) -> None:
-    await held_up_by(node, registers_many, asks_for_everything, acknowledges_for_strangers)
+def streams_much(client: Hostile) -> None:
+    """Send the largest batches, very many small frames, and a long description."""
+    (large, first), (small, second), (described, third), (void, fourth) = opens_streams(client)
+    named_large = source_from_wire(large)
+    whole = [batch(at, at + 4095, source=named_large) for at in range(0, 40_960, 4096)]
+    client.stream("Append", [first, *(v1.Frame(batch=each, stable_upto=-1) for each in whole)])
+    named_small = source_from_wire(small)
+    single = [batch(at, at, source=named_small) for at in range(SMALL_FRAMES)]
+    client.stream("Append", [second, *(v1.Frame(batch=each, stable_upto=-1) for each in single)])
+    third.open.information.stores.extend(
+        v1.StoreEntry(name=f"s{at}", address=f"127.0.0.1:{at}") for at in range(20_000)
+    )
+    client.stream("Append", [third])
+    assert isinstance(client.refused[-1], InvalidArgument), described
+    skips = [v1.Skip(first=at, last=at) for at in range(0, 2 * SMALL_FRAMES, 2)]
+    client.stream("Append", [fourth, *(v1.Frame(skip=each, stable_upto=-1) for each in skips)])
+    client.stream("Append", [append_open(void, b"x"), v1.Frame(batch=b"x" * 2_000_000)])
 
 
-async def test_long_requests_hold_up_nobody(node: StoreNode) -> None:
-    await held_up_by(node, begins_with_too_much, begins_with_as_much_as_it_may)
+def registers_receivers(client: Hostile) -> None:
+    """Register very many receivers of one source, and ask what each would get."""
+    registers(client, 1)
+    application = v1.Application(name="n" * 256, program="p" * 256, host="h" * 256)
+    for asks_only in (True, False):
+        requests = [
+            store_v1.RegisterReceiverRequest(
+                source=named(0),
+                session_id=number + 1,
+                epoch=1,
+                instance=b"a",
+                protocol_version=1,
+                asks_only=asks_only,
+                application=application,
+            )
+            for number in range(RECEIVERS)
+        ]
+        assert len(client.calls("RegisterReceiver", requests)) == RECEIVERS, client.refused
+    client.read("Status", store_v1.StatusRequest(protocol_version=1))
 
 
-@pytest.mark.expects_log("no peer could give it")
-async def test_a_stream_full_of_holes_holds_up_nobody(node: StoreNode) -> None:
+async def test_streams_hold_up_nobody(tmp_path: Path) -> None:
+    await hold_up_nobody(tmp_path, streams_much)
+
+
+async def test_many_receivers_of_one_source_hold_up_nobody(tmp_path: Path) -> None:
+    await hold_up_nobody(tmp_path, registers_receivers)
+
+
+async def test_many_sources_hold_up_nobody(tmp_path: Path) -> None:
+    await hold_up_nobody(tmp_path, registers_many, asks_for_everything, acknowledges_for_strangers)
+
+
+async def test_long_requests_hold_up_nobody(tmp_path: Path) -> None:
+    await hold_up_nobody(tmp_path, begins_with_too_much, begins_with_as_much_as_it_may)
+
+
+async def fill_with_holes(node: StoreNode) -> None:
+    """Skip every other message of a stream."""
     async with Client(node.address) as client:
         stream = await client.stream()
         for number in range(0, 1200, 2):
@@ -203,6 +172,9 @@ async def test_a_stream_full_of_holes_holds_up_nobody(node: StoreNode) -> None:
             await stream.append(number + 1, number + 1)
         await stream.close()
 
+
+@pytest.mark.expects_log("no peer could give it")
+async def test_a_stream_full_of_holes_holds_up_nobody(tmp_path: Path) -> None:
     def reads_the_holes(hostile: Hostile) -> None:
         source = v1.SourceName(topic="orders", session_id=0x10)
         fetch = v1.FetchRequest(source=source, first=0, last=2**62, protocol_version=1)
@@ -211,4 +183,4 @@ async def test_a_stream_full_of_holes_holds_up_nobody(node: StoreNode) -> None:
         hostile.calls("Locate", [locate] * 20)
         hostile.calls("Promise", [promise(source, 2 + at) for at in range(5)])
 
-    await held_up_by(node, reads_the_holes)
+    await hold_up_nobody(tmp_path, reads_the_holes, prepare=fill_with_holes)

@@ -59,6 +59,12 @@ def test_a_time_that_no_request_can_name_is_the_last_one(given: str | datetime) 
         (datetime(2026, 1, 1, tzinfo=UTC), Time(YEAR)),
         ("-1.5m", Time(NOW_NS - 90 * 10**9)),
         ("+2s", Time(NOW_NS + 2 * 10**9)),
+        ("1767225600", Time(YEAR)),
+        ("after 1767225600.5", Time(YEAR + 500_001_000)),
+        (1767225600, Time(YEAR)),
+        (1767225600.5, Time(YEAR + 500_000_000)),
+        ("20260101", Time(YEAR)),
+        ("20260101T000000Z", Time(YEAR)),
     ],
 )
 def test_where_it_begins(given: GivenBegin, begin: Begin) -> None:
@@ -72,8 +78,12 @@ def test_where_it_begins(given: GivenBegin, begin: Begin) -> None:
         ("now", NOW),
         (str(POSITION), POSITION),
         (ONE, Behind((ONE,))),
+        ([ONE, TWO], Behind((ONE, TWO))),
+        (f"{ONE}, {TWO}", Behind((ONE, TWO))),
         (f"at {ONE}", Behind((ONE,))),
         (f"before {ONE}", Ahead((ONE,))),
+        (f"before {ONE},{TWO}", Ahead((ONE, TWO))),
+        (1767225600.0, Time(YEAR)),
         ("2026-01-01", Time(YEAR)),
         ("before 2026-01-01", Time(YEAR)),
         ("at 2026-01-01", Time(YEAR + 1000)),
@@ -85,14 +95,30 @@ def test_where_it_ends(given: GivenEnd, end: End) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [f"before {ONE}", "at now", "at epoch", f"after {POSITION}", "at", "", "+5", [], 7]
+    "given",
+    [
+        f"before {ONE}",
+        "at now",
+        "at epoch",
+        f"after {POSITION}",
+        "at",
+        "",
+        "+5",
+        [],
+        7,
+        -1e9,
+        float("inf"),
+        float("nan"),
+        True,
+        "176722560012",
+    ],
 )
 def test_what_is_no_beginning(given: GivenBegin) -> None:
     with pytest.raises(InvalidArgument, match=r"^begin: .* is none; give"):
         read_begin(given, 0)
 
 
-@pytest.mark.parametrize("given", [EPOCH, MOST_RECENT, f"after {ONE}", f"{ONE}, {TWO}", [ONE, TWO]])
+@pytest.mark.parametrize("given", [EPOCH, MOST_RECENT, f"after {ONE}", [], 7])
 def test_what_is_no_end(given: GivenEnd) -> None:
     with pytest.raises(InvalidArgument, match=r"^end: .* is none; give"):
         read_end(given, 0)

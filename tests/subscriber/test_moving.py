@@ -7,15 +7,14 @@ Each guard of the rules is taken out, and the same property finds that.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from tests import seams
-from tests.subscriber.model import Step, play
+from tests.subscriber.model import play
 
 from quorate.protocol.bookmarks import NO_PLACE, Place
 from quorate.protocol.limits import SEQUENCE_MAX
@@ -31,50 +30,43 @@ _SELDOM = (
 )
 
 
-def steps_of(*names: str) -> st.SearchStrategy[list[Step]]:
-    return st.lists(
-        st.tuples(st.sampled_from(names), st.integers(0, 11), st.integers(0, 11)),
-        min_size=30,
-        max_size=100,
-    )
+NAMES = (*_OFTEN * 2, *_SELDOM)
+NAMES_OF_RANGES = (*NAMES, "end", "end", "end")
+SEEDS_OF_GUARDS = 2_000
+"""The worlds among which one misses a guard that is taken out."""
 
-
-STEPS = steps_of(*_OFTEN * 2, *_SELDOM)
-STEPS_OF_RANGES = steps_of(*_OFTEN * 2, *_SELDOM, "end", "end", "end")
-
-
-def property_of(
-    examples: int, *phases: Phase, steps: st.SearchStrategy[list[Step]] = STEPS
-) -> Callable[[], None]:
-    """Return the test of the property with so many examples."""
-
-    @settings(
-        max_examples=examples,
-        derandomize=True,
-        phases=phases or tuple(Phase),
-        database=None,
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(steps, st.booleans(), st.sampled_from([0, 2, 3]))
-    def holds(steps: Sequence[Step], stable: bool, every: int) -> None:
-        play(steps, stable=stable, every=every)
-
-    return holds
-
-
-@pytest.mark.parametrize(
-    "examples", [1_200, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
+each_number_of_seeds = pytest.mark.parametrize(
+    "seeds", [1_500, pytest.param(20_000, marks=[pytest.mark.big, pytest.mark.timeout(600)])]
 )
-def test_it_is_handed_what_became_stable_in_order_and_once(examples: int) -> None:
-    property_of(examples)()
 
 
-@pytest.mark.parametrize(
-    "examples", [1_200, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
-)
-def test_a_range_is_handed_over_up_to_its_end(examples: int) -> None:
-    property_of(examples, steps=STEPS_OF_RANGES)()
+def play_world(seed: int, names: Sequence[str]) -> None:
+    """Play the world of a seed, whose steps have these names. Raises AssertionError with it."""
+    chance = random.Random(seed)
+    steps = [
+        (chance.choice(names), chance.randrange(12), chance.randrange(12))
+        for _ in range(chance.randint(30, 100))
+    ]
+    try:
+        play(steps, stable=chance.random() < 0.5, every=chance.choice((0, 2, 3)))
+    except AssertionError as error:
+        raise AssertionError(f"in the world of seed {seed}: {error}") from error
+
+
+def play_worlds(names: Sequence[str], seeds: int) -> None:
+    """Play the worlds of so many seeds. Raises AssertionError with the first that fails."""
+    for seed in range(seeds):
+        play_world(seed, names)
+
+
+@each_number_of_seeds
+def test_it_is_handed_what_became_stable_in_order_and_once(seeds: int) -> None:
+    play_worlds(NAMES, seeds)
+
+
+@each_number_of_seeds
+def test_a_range_is_handed_over_up_to_its_end(seeds: int) -> None:
+    play_worlds(NAMES_OF_RANGES, seeds)
 
 
 def _as_if_all_were_stable(walk: Any, source: Any, stream: Any, batch: Any) -> Any:
@@ -162,12 +154,12 @@ def test_without_a_guard_of_ranges_the_property_fails(
     guard: Guard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guard.seam.replace(monkeypatch, guard.instead)
-    with pytest.raises(AssertionError):
-        property_of(3_000, Phase.generate, steps=STEPS_OF_RANGES)()
+    with pytest.raises(AssertionError, match="in the world of seed"):
+        play_worlds(NAMES_OF_RANGES, SEEDS_OF_GUARDS)
 
 
 @pytest.mark.parametrize("guard", GUARDS, ids=str)
 def test_without_a_guard_the_property_fails(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
     guard.seam.replace(monkeypatch, guard.instead)
-    with pytest.raises(AssertionError):
-        property_of(3_000, Phase.generate)()
+    with pytest.raises(AssertionError, match="in the world of seed"):
+        play_worlds(NAMES, SEEDS_OF_GUARDS)

@@ -78,6 +78,16 @@ async def times(client: Client) -> dict[tuple[int, int], datetime]:
     return {(each.source.session_id, each.sequence): each.time for each in found}
 
 
+@pytest.mark.parametrize("year", ["0001", "1677", "1969"])
+async def test_times_before_1970_are_before_all_messages(client: Client, year: str) -> None:
+    await send(client, 1, 0, 9)
+    before = f"{year}-12-31T23:59:59Z"
+    async with client.subscriber("orders", begin=before, end=NOW) as subscriber:
+        assert messages(await whole(subscriber)) == sent(1, 0, 9)
+    async with client.subscriber("orders", begin=f"{year}-01-01", end=before) as subscriber:
+        assert messages(await whole(subscriber)) == []
+
+
 async def test_it_ends_behind_what_is_there(client: Client) -> None:
     await send(client, 1, 0, 9)
     await send(client, 2, 0, 9)
@@ -102,6 +112,9 @@ async def test_it_ends_behind_what_is_there(client: Client) -> None:
         ("epoch", "at {two}@1:3", sent(1, 0, 9) + sent(2, 0, 3)),
         ("epoch", "before {two}@1:3", sent(1, 0, 9) + sent(2, 0, 2)),
         ("epoch", "before {two}@1:0", sent(1, 0, 9)),
+        ("epoch", "{two}@1:1, {one}@1:4, {two}@1:0", sent(1, 0, 9) + sent(2, 0, 1)),
+        ("epoch", "before {one}@1:4,{one}@1:6", sent(1, 0, 5)),
+        ("{two}@1:1, {one}@1:4", "{one}@1:8, {one}@1:6", sent(1, 5, 8)),
         ("{one}@1:7", "{two}@1:1", sent(1, 8, 9) + sent(2, 0, 1)),
         ("after {one}@1:7", "{two}@1:1", sent(1, 8, 9) + sent(2, 0, 1)),
         ("at {one}@1:7", "{two}@1:1", sent(1, 7, 9) + sent(2, 0, 1)),
@@ -130,6 +143,12 @@ async def test_objects_name_an_end(client: Client) -> None:
     for end in (at(ONE, 3), Position({ONE: Place(1, 3)})):
         async with client.subscriber("orders", end=end) as subscriber:
             assert messages(await whole(subscriber)) == sent(1, 0, 3)
+
+
+async def test_each_bookmark_of_a_list_to_end_at_has_to_be_known(client: Client) -> None:
+    await send(client, 1, 0, 9)
+    with pytest.raises(UnknownBookmark, match="orders/0x1@1:1000"):
+        await client.subscriber("orders", end=[at(ONE, 3), at(ONE, 1000)])
 
 
 async def test_times_are_half_open_unless_words_say_otherwise(client: Client) -> None:
@@ -273,7 +292,7 @@ async def test_another_store_goes_on_to_the_same_end(
         await stores.stop([begun.store])
         items += await whole(subscriber)
     assert sorted(messages(items)) == sent(1, 0, 29) + sent(2, 0, 29)
-    assert [type(each) for each in told] == [Subscribed, StoreLeft, Subscribed]
+    assert [type(each) for each in told] == [Subscribed, StoreLeft, Subscribed, Completed]
 
 
 async def send_large(client: Client, session: int, first: int, last: int) -> None:

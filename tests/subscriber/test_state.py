@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
+import time
+from datetime import UTC, datetime
 
 import pytest
 from tests.source.real_stores import RealStores
+from tests.subscriber.keyed import QUICK, client, published, source, stores
 
 from quorate.client import Client, Outgoing, connect, connect_blocking
 from quorate.protocol.bookmarks import Bookmark, Place, Position
@@ -22,41 +23,12 @@ from quorate.protocol.errors import (
     Unreachable,
 )
 from quorate.protocol.identity import SourceName
-from quorate.source import Source, SourceOptions
+from quorate.source import Source
 from quorate.subscriber import ReplayedMessage
 
-QUICK = SourceOptions(registration_interval=0.3)
-TOPICS = (
-    {"pattern": "orders", "keys": "$key"},
-    {"pattern": "accounts", "keys": ["id", "region"]},
-)
+__all__ = ["client", "source", "stores"]
+
 ORDERS = SourceName("orders", 1)
-
-
-@pytest.fixture
-async def stores(tmp_path: Path) -> AsyncIterator[RealStores]:
-    made = RealStores(tmp_path)
-    made.settings = {name: {"topic": TOPICS} for name in "abc"}
-    await made.start("abc")
-    yield made
-    await made.stop_all()
-
-
-@pytest.fixture
-async def client(stores: RealStores) -> AsyncIterator[Client]:
-    async with connect(stores.named("abc"), timeout=20) as made:
-        yield made
-
-
-@pytest.fixture
-async def source(client: Client) -> AsyncIterator[Source]:
-    async with client.source("orders", session_id=1, options=QUICK) as made:
-        yield made
-
-
-async def published(source: Source, key: str, **fields: object) -> Bookmark:
-    receipt = await source.publish(json.dumps(fields).encode(), key=key.encode())
-    return Bookmark(ORDERS, receipt.epoch, receipt.sequence)
 
 
 async def test_the_last_message_of_each_key(client: Client, source: Source) -> None:
@@ -200,6 +172,9 @@ async def test_a_store_whose_keys_change_makes_its_rows_anew(
         ({"select": ""}, InvalidArgument),
         ({"at_least": "nowhere"}, InvalidArgument),
         ({"at_least": [1]}, InvalidArgument),
+        ({"as_of": "yesterday"}, InvalidArgument),
+        ({"as_of": "+1h"}, InvalidArgument),
+        ({"as_of": "at -1h"}, InvalidArgument),
     ],
 )
 async def test_queries_that_cannot_be(
@@ -267,6 +242,97 @@ async def test_a_subscription_begins_where_the_rows_end(
     assert [each.key for each in found if each.source == ORDERS] == [b"k0"]
 
 
+async def test_rows_are_deleted_by_key_and_by_condition(client: Client, source: Source) -> None:
+    for number in range(6):
+        last = await published(source, f"k{number}", price=number)
+    orders = client.state("orders")
+    assert await orders.count(at_least=last) == 6
+    assert await orders.delete("k0", source=source)
+    assert not await orders.delete("other", source=source), "there is no such row"
+    deleted = Bookmark(ORDERS, last.epoch, source.stable_upto)
+    assert not await client.state("orders").get("k0", at_least=deleted)
+    assert await orders.delete_where("price > 2", source=source) == 3
+    deleted = Bookmark(ORDERS, last.epoch, source.stable_upto)
+    assert [row.key for row in await orders.query(at_least=deleted)] == [b"k1", b"k2"]
+    async with client.subscriber("orders", begin=last) as subscriber:
+        deletion = await anext(subscriber)
+        assert isinstance(deletion, ReplayedMessage)
+        assert (deletion.deleted, deletion.key) == (True, b"k0")
+        assert json.loads(deletion.payload) == {"price": 0}
+    with pytest.raises(InvalidArgument, match="sends to another topic than accounts"):
+        await client.state("accounts").delete((1, "eu"), source=source)
+
+
+async def test_a_row_of_fields_is_deleted(client: Client) -> None:
+    accounts = client.state("accounts")
+    async with client.source("accounts", session_id=1, options=QUICK) as source:
+        await source.publish(b'{"id": 1, "region": "eu"}')
+        receipt = await source.publish(b'{"id": 2, "region": "eu"}')
+        last = Bookmark(source.name, receipt.epoch, receipt.sequence)
+        assert await accounts.count(at_least=last) == 2
+        assert await accounts.delete((1, "eu"), source=source)
+        await source.delete(None, payload=b'{"id": 2, "region": "eu"}')
+        await source.flush()
+        last = Bookmark(source.name, receipt.epoch, source.stable_upto)
+    assert await accounts.count(at_least=last) == 0
+
+
+async def test_a_row_ahead_of_the_clock_is_not_deleted(
+    client: Client, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = await published(source, "a", price=1)
+    orders = client.state("orders")
+    assert await orders.count(at_least=last) == 1
+    now = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: now - 3_600_000_000_000)
+    with pytest.raises(InvalidArgument, match="ahead of this clock"):
+        await orders.delete("a", source=source)
+
+
+async def test_sql(stores: RealStores, client: Client, source: Source) -> None:
+    pytest.importorskip("duckdb", reason="the extra query is not installed")
+    for number in range(30):
+        last = await published(source, f"k{number}", symbol="ab"[number % 2], price=number)
+    orders = client.state("orders")
+    statement = "select symbol, max(price) as price from rows group by symbol order by symbol"
+    answer = await orders.sql(statement, where="price < 20", at_least=last)
+    assert answer.table.to_pylist() == [
+        {"symbol": "a", "price": 18}, {"symbol": "b", "price": 19},
+    ]  # fmt: skip
+    assert answer.position == Position({ORDERS: last.place})
+    answer = await orders.sql("select count(*) as n from rows", as_of="-1h")
+    assert answer.table.to_pylist() == [{"n": 0}]
+    with pytest.raises(InvalidArgument, match="nothing"):
+        await orders.sql("select nothing from rows")
+
+    def asked() -> None:
+        with connect_blocking(stores.named("abc")) as blocking:
+            answer = blocking.state("orders").sql("select count(*) as n from rows")
+            assert answer.table.to_pylist() == [{"n": 30}]
+
+    await asyncio.to_thread(asked)
+
+
+async def test_the_past(client: Client, source: Source) -> None:
+    await published(source, "a", price=1)
+    await published(source, "b", price=1)
+    before = datetime.now(UTC)
+    await published(source, "a", price=2)
+    await source.delete(b"b")
+    last = await published(source, "c", price=3)
+    orders = client.state("orders")
+    assert [row.key for row in await orders.query(at_least=last)] == [b"a", b"c"]
+    rows = await orders.query(as_of=before)
+    assert [(row.key, json.loads(row.payload)["price"]) for row in rows] == [(b"a", 1), (b"b", 1)]
+    assert rows.position[ORDERS].sequence == 1
+    assert await orders.count("price = 1", as_of=before) == 2
+    row = await orders.get("b", as_of=before)
+    assert row is not None
+    assert await orders.count(as_of="-1h") == 0
+    parts = [part async for part in orders.batches(batch=1, as_of=before)]
+    assert [part[0].key for part in parts] == [b"a", b"b"]
+
+
 async def test_a_slow_reader_sees_one_position(client: Client, source: Source) -> None:
     """What is sent meanwhile is not among its rows, however slowly it reads."""
     large = "x" * 20_000
@@ -302,6 +368,10 @@ async def test_blocking(stores: RealStores, source: Source) -> None:
             rows, updates = orders.query_and_subscribe("$key = 'a'")
             with updates:
                 assert updates.position == rows.position
+            with blocking.source("orders", session_id=9, options=QUICK) as other:
+                assert orders.delete("a", source=other)
+                assert not orders.delete("z", source=other)
+                assert orders.delete_where("price = 1 AND $key <> 'a'", source=other) == 2
         with pytest.raises(Closed):
             orders.query()
 

@@ -16,6 +16,8 @@ from quorate.subscriber.events import BeganElsewhere, Event, StoreLeft, Subscrib
 __all__ = ["client", "stores"]
 
 UNKNOWN = "orders/0x1@1:1000"
+OF_NO_SESSION = "orders/0x77@1:3"
+"""The bookmark of a session that no store knows."""
 BEGINS = "the subscription begins at"
 
 
@@ -65,6 +67,26 @@ async def test_it_begins_with_what_comes_and_says_so(client: Client) -> None:
     assert elsewhere.begin == NOW
 
 
+async def test_a_session_that_no_store_knows_fails(client: Client) -> None:
+    await send(client, 1, 0, 4)
+    with pytest.raises(UnknownBookmark, match=OF_NO_SESSION):
+        await client.subscriber("orders", begin=OF_NO_SESSION)
+
+
+@pytest.mark.expects_log(f"{BEGINS} (epoch|now): .*{OF_NO_SESSION}")
+@pytest.mark.parametrize(("choice", "history"), [("epoch", sent(1, 0, 4)), ("now", [])])
+async def test_a_session_that_no_store_knows_begins_as_asked_for(
+    client: Client, choice: str, history: list[tuple[int, int]]
+) -> None:
+    await send(client, 1, 0, 4)
+    async with client.subscriber(
+        "orders", begin=OF_NO_SESSION, unknown_bookmark=choice
+    ) as subscriber:
+        assert len(await until_completed(subscriber)) == len(history) + 1
+        await send(client, 1, 5, 6)
+        assert await take(subscriber, 2) == sent(1, 5, 6)
+
+
 @pytest.mark.expects_log(f"{BEGINS} epoch")
 async def test_of_several_bookmarks_one_is_enough(client: Client) -> None:
     await send(client, 1, 0, 4)
@@ -83,7 +105,7 @@ async def test_it_changes_nothing_if_the_stores_know_where(client: Client, begin
         await until_completed(subscriber)
         (place,) = subscriber.position.values()
         assert place.sequence == 4
-    assert [type(each) for each in told] == [Subscribed]
+    assert [type(each) for each in told] == [Subscribed, Completed]
 
 
 @pytest.mark.expects_log(f"lost its quorum|is over|{BEGINS} epoch")

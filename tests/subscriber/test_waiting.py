@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import queue
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.source.real_stores import RealStores
@@ -13,12 +16,12 @@ from tests.subscriber.test_replay import QUICK, client, send, sent, stores, take
 
 from quorate.client import Client, connect
 from quorate.protocol.bookmarks import Position
-from quorate.protocol.errors import BookmarkStoreFailed, Closed
+from quorate.protocol.errors import BookmarkStoreFailed, Closed, InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.subscriber import Completed, MemoryBookmarkStore, ReplayedBatch, ReplayedMessage
-from quorate.subscriber.events import Event, StoreLeft, Subscribed
+from quorate.subscriber.events import Event, NotSaved, StoreLeft, Subscribed
 from quorate.subscriber.items import Gap, GapCause
 from quorate.v1 import store_pb2 as store_v1
 
@@ -113,6 +116,8 @@ async def test_closing_ends_a_call_that_is_paused(client: Client) -> None:
         await waiting
 
 
+# The source sends while a store is stopped, and may have tried it before it is done.
+@pytest.mark.expects_log("does not take .* cannot be reached")
 async def test_it_says_once_that_history_is_over(client: Client, stores: RealStores) -> None:
     moved = asyncio.Event()
     begun: list[Subscribed] = []
@@ -149,15 +154,97 @@ class FullDisk(MemoryBookmarkStore):
         raise OSError(28, "No space left on device")
 
 
-@pytest.mark.expects_log("cannot be saved")
-async def test_a_call_that_waits_is_told_that_nothing_is_saved(client: Client) -> None:
+@pytest.mark.expects_log("is not saved for now: .*No space left")
+async def test_a_subscription_goes_on_while_nothing_is_saved_and_says_so(client: Client) -> None:
+    told = asyncio.Event()
+    refused: list[NotSaved] = []
+
+    def tell(event: Event) -> None:
+        if isinstance(event, NotSaved):
+            refused.append(event)
+            told.set()
+
     subscriber = await client.subscriber(
-        "orders", bookmarks=FullDisk(), name="risk", save_interval=0.05
+        "orders", bookmarks=FullDisk(), name="risk", save_interval=0.05, on_event=tell
     )
-    with pytest.raises(BookmarkStoreFailed, match="No space left"):
-        await take(subscriber, 1)
+    await told.wait()
+    await send(client, 1, 0, 9)
+    assert len(await take(subscriber, 10)) == 10
+    assert [(each.name, each.reason.path) for each in refused] == [("risk", "risk")]
     with pytest.raises(BookmarkStoreFailed, match="No space left"):
         await subscriber.close()
+
+
+class LockedFile(MemoryBookmarkStore):
+    """A bookmark store that another program locks for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses = 3
+        self.saved = threading.Event()
+
+    def save(self, name: str, owner: str, position: Position) -> None:
+        if self.refuses:
+            self.refuses -= 1
+            raise BookmarkStoreFailed("risk.db", "database is locked")
+        super().save(name, owner, position)
+        self.saved.set()
+
+
+@pytest.mark.expects_log("is not saved for now: .*database is locked")
+async def test_a_position_is_saved_once_the_bookmark_store_takes_it_again(client: Client) -> None:
+    bookmarks = LockedFile()
+    async with client.subscriber(
+        "orders", bookmarks=bookmarks, name="risk", save_interval=0.02
+    ) as subscriber:
+        await send(client, 1, 0, 9)
+        for _ in range(10):
+            while not isinstance(item := await anext(subscriber), ReplayedMessage):
+                pass
+            item.consumed()
+        assert await asyncio.to_thread(bookmarks.saved.wait, 20)
+        assert bookmarks.most_recent("risk") is not None
+
+
+class Told(MemoryBookmarkStore):
+    """A bookmark store that tells of each position that it takes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.saved: queue.Queue[int] = queue.Queue()
+
+    def save(self, name: str, owner: str, position: Position) -> None:
+        super().save(name, owner, position)
+        (place,) = position.values()
+        self.saved.put(place.sequence)
+
+
+async def test_a_position_is_saved_once_so_many_messages_are_consumed(client: Client) -> None:
+    bookmarks = Told()
+    await send(client, 1, 0, 29)
+    async with client.subscriber(
+        "orders", bookmarks=bookmarks, name="risk", save_interval=3600, save_every=10
+    ) as subscriber:
+        *messages, _ = await until_completed(subscriber)
+        for item in messages[:9]:
+            assert isinstance(item, ReplayedMessage)
+            item.consumed()
+            item.consumed()
+        with pytest.raises(queue.Empty):
+            bookmarks.saved.get_nowait()
+        for upto in (9, 19):
+            for item in messages[upto - 9 : upto + 1]:
+                assert isinstance(item, ReplayedMessage)
+                await asyncio.to_thread(item.consumed)
+            assert await asyncio.to_thread(bookmarks.saved.get, timeout=20) == upto
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"save_interval": 0}, {"save_interval": float("nan")}, {"save_every": 0}]
+)
+async def test_a_saving_that_cannot_be_is_named(client: Client, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match=next(iter(wrong))):
+        await client.subscriber("orders", bookmarks=Told(), name="risk", **wrong)
 
 
 async def test_what_goes_while_the_application_does_not_read_is_a_gap(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import grpc
@@ -85,3 +86,30 @@ async def test_closing_cancels_the_calls_under_way(addresses: list[str]) -> None
     await connections.close()
     with pytest.raises(asyncio.CancelledError):
         await waiting
+
+
+async def test_a_connection_that_is_kept_stays_for_a_while(
+    addresses: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    ends: list[Callable[[], None]] = []
+
+    def call_later(_: float, act: Callable[[str], None], address: str) -> asyncio.TimerHandle:
+        ends.append(partial(act, address))
+        return asyncio.TimerHandle(0.0, act, (address,), loop)
+
+    connections = Connections()
+    monkeypatch.setattr(loop, "call_later", call_later)
+    for _ in range(3):
+        with connections.connect(addresses[0]) as user:
+            await call(user)
+            channel = user.channel
+            connections.keep(addresses[0])
+    with connections.connect(addresses[0]) as user:
+        assert user.channel is channel
+    ends[-1]()
+    with connections.connect(addresses[0]) as user:
+        assert user.channel is not channel
+        connections.keep(addresses[0])
+    await connections.close()
+    assert connections_to(addresses) == {}

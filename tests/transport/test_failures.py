@@ -23,7 +23,7 @@ from quorate.protocol.errors import (
     Unreachable,
     VersionMismatch,
 )
-from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.limits import PROTOCOL_VERSION, PROTOCOL_VERSIONS
 from quorate.transport.channels import new_server, open_channel
 from quorate.transport.failures import (
     abort,
@@ -240,7 +240,23 @@ async def test_a_peer_that_never_answers_may_be_a_store_that_is_paused() -> None
                 await call(address, timeout)
 
 
+def test_no_text_of_grpc_about_itself_reaches_people() -> None:
+    raw = grpc.aio.AioRpcError(
+        grpc.StatusCode.INTERNAL,
+        grpc.aio.Metadata(),
+        grpc.aio.Metadata(),
+        "Internal error from Core",
+    )
+    error = error_from_call("a:1", raw)
+    assert isinstance(error, Unreachable)
+    assert "Core" not in str(error)
+    assert "a:1 cannot be reached (the call broke off on this end)" in str(error)
+
+
 def test_versions() -> None:
-    check_version("a:1", PROTOCOL_VERSION)
-    with pytest.raises(VersionMismatch):
-        check_version("a:1", PROTOCOL_VERSION + 1)
+    for version in PROTOCOL_VERSIONS:
+        check_version("a:1", version)
+    for version in (PROTOCOL_VERSIONS.start - 1, PROTOCOL_VERSIONS.stop):
+        with pytest.raises(VersionMismatch, match="Upgrade the older of the two"):
+            check_version("a:1", version)
+    assert PROTOCOL_VERSION in PROTOCOL_VERSIONS

@@ -12,16 +12,30 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("client", "console", "pipeline", "proto", "receiver", "source", "store")
+PARTS = (
+    "client",
+    "console",
+    "pipeline",
+    "proto",
+    "queue",
+    "receiver",
+    "source",
+    "store",
+    "subscriber",
+)
 CHANCE = "proto/quorate/transport/delays.py"
 
 PACES = {
     "console/quorate/console/bench/usage.py: SAMPLE_SECONDS",
     "console/quorate/console/demo/run.py: _POLL_SECONDS",
     "console/quorate/console/demo/run.py: _REFRESH_SECONDS",
+    "queue/quorate/queue/io/rivals.py: _ROUND_SECONDS",
     "receiver/quorate/receiver/io/source_session.py: RECHECK_SECONDS",
+    "store/quorate/store/node.py: _LOOK_SECONDS",
     "store/quorate/store/rpc/append.py: RECEIVERS_SECONDS",
+    "store/quorate/store/rpc/health.py: LOOK_SECONDS",
     "store/quorate/store/tasks/disk_space.py: LOOK_SECONDS",
+    "store/quorate/store/tasks/loop_lag.py: SLEEP_SECONDS",
     "store/quorate/store/tasks/readmission.py: FOUND_OUT_SECONDS",
     "store/quorate/store/tasks/repair.py: ROUND_SECONDS",
     "store/quorate/store/tasks/retention.py: ROUND_SECONDS",

@@ -11,6 +11,9 @@ events in `source_events` and `receiver_events`. This module only exports names.
 from quorate.client import receiver_events, replay, source_events
 from quorate.client.blocking import connect_blocking
 from quorate.client.client import Client, connect
+from quorate.consumer.consumer import Consumer
+from quorate.consumer.job import Job
+from quorate.consumer.settling import Settling
 from quorate.protocol.consensus import Behaviour, StartingPoint
 from quorate.protocol.delays import Delays
 from quorate.protocol.delivery import Delivery
@@ -38,6 +41,7 @@ __all__ = [
     "Behaviour",
     "Client",
     "ConfirmDelivery",
+    "Consumer",
     "Delays",
     "DeliveredBatch",
     "Delivery",
@@ -47,6 +51,7 @@ __all__ = [
     "Group",
     "IntergroupRule",
     "IntragroupRule",
+    "Job",
     "Layout",
     "MemoryPublishStore",
     "Message",
@@ -59,6 +64,7 @@ __all__ = [
     "ReceiverOptions",
     "ReceiverPacing",
     "Rows",
+    "Settling",
     "Source",
     "SourceName",
     "SourceOptions",

@@ -19,10 +19,11 @@ from quorate.client.settings import (
     Stores,
     read_settings,
 )
+from quorate.consumer.blocking import Consumer
 from quorate.protocol.bookmarks import Position
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
-from quorate.protocol.errors import Closed
+from quorate.protocol.errors import Closed, QuorateError
 from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
 from quorate.protocol.tls import Tls
 from quorate.receiver.blocking import Receiver
@@ -41,17 +42,19 @@ from quorate.subscriber.blocking_state import State
 from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import Event as SubscriberEvent
 from quorate.subscriber.options import Delivered, OnUnknownBookmark
+from quorate.subscriber.protocol.chooser import StoreChooser
 from quorate.subscriber.protocol.topics import GivenTopics
 from quorate.subscriber.state import State as AsyncState
-from quorate.subscriber.subscriber import SAVE_SECONDS
+from quorate.subscriber.subscriber import SAVE_SECONDS, spread_over
 from quorate.subscriber.subscriber import Subscriber as AsyncSubscriber
 from quorate.transport import forks
 from quorate.transport.blocking import run_blocking
 from quorate.transport.connections import Connections
+from quorate.transport.tracing import Tracing
 
-__all__ = ["Client", "Receiver", "Source", "State", "Subscriber", "connect_blocking"]
+__all__ = ["Client", "Consumer", "Receiver", "Source", "State", "Subscriber", "connect_blocking"]
 
-T = TypeVar("T", Source, Receiver, Subscriber)
+T = TypeVar("T", Source, Receiver, Subscriber, Consumer)
 
 Opener = Callable[[Callable[[], object]], T]
 """Opens something, and is given a function to call when that is closed."""
@@ -66,6 +69,8 @@ def connect_blocking(
     heartbeat_timeout: float = SILENCE_SECONDS,
     delays: Delays | None = None,
     tls: Tls | None = None,
+    name: str = "",
+    tracing: bool = False,
 ) -> Client:
     """Return a client of these stores, for code without asyncio.
 
@@ -80,7 +85,9 @@ def connect_blocking(
             heartbeat_timeout,
             delays,
             tls,
-        )
+            name,
+        ),
+        Tracing() if tracing else None,
     )
 
 
@@ -90,12 +97,15 @@ class Client:
     Make it with `connect_blocking`, and leave its `with`, or close it, at the end.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, tracing: Tracing | None = None) -> None:
         """Remember the stores. Applications use `connect_blocking`."""
         self._settings = settings
-        self._connections = Connections(settings.heartbeat, settings.tls)
+        self._connections = Connections(
+            settings.heartbeat, settings.tls, settings.application, tracing
+        )
         self._live_servers = LiveServers(settings.tls)
-        self._open: dict[object, Source | Receiver | Subscriber] = {}
+        self._chooser = spread_over(settings.layout.stores)
+        self._open: dict[object, Source | Receiver | Subscriber | Consumer] = {}
         self._lock = threading.Lock()
         self._closed = False
 
@@ -216,13 +226,15 @@ class Client:
         bookmarks: BookmarkStore | None = None,
         name: str | None = None,
         save_interval: float = SAVE_SECONDS,
+        save_every: int | None = None,
+        chooser: StoreChooser | None = None,
         timeout: float | None = None,
         on_event: Callable[[SubscriberEvent], None] | None = None,
     ) -> Subscriber:
         """Open a subscription.
 
         Arguments and errors are those of quorate.client.Client.subscriber. The background thread
-        calls on_event.
+        calls on_event and chooser.
         """
         settings = self._settings
 
@@ -246,6 +258,8 @@ class Client:
                 bookmarks=bookmarks,
                 name=name,
                 save_interval=save_interval,
+                save_every=save_every,
+                chooser=chooser or self._chooser,
                 timeout=settings.timeout if timeout is None else timeout,
                 delays=settings.delays or RECONNECT,
                 on_event=on_event,
@@ -280,6 +294,34 @@ class Client:
             subscribe,
         )
 
+    def queue(
+        self,
+        queue: str,
+        *,
+        max_backlog: int = 1,
+        name: str | None = None,
+        timeout: float | None = None,
+    ) -> Consumer:
+        """Open a consumer of a queue.
+
+        Arguments and errors are those of quorate.client.Client.queue.
+        """
+        settings = self._settings
+
+        def opener(on_closed: Callable[[], object]) -> Consumer:
+            return Consumer.open(
+                queue,
+                stores=settings.layout.stores,
+                max_backlog=max_backlog,
+                name=name,
+                timeout=settings.timeout if timeout is None else timeout,
+                delays=settings.delays or RECONNECT,
+                connections=self._connections,
+                on_closed=on_closed,
+            )
+
+        return self._kept(opener)
+
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("The client")
@@ -309,7 +351,12 @@ class Client:
         """Open something, and keep it until it is closed."""
         self._check_open()
         key = object()
-        opened = opener(partial(self._open.pop, key, None))
+        try:
+            opened = opener(partial(self._open.pop, key, None))
+        except QuorateError as error:
+            if self._closed:  # Its connections ended under the call.
+                raise Closed("The client") from error
+            raise
         with self._lock:
             if not self._closed:
                 self._open[key] = opened

@@ -13,12 +13,13 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from quorate.client.opening import Opening, ReceiverOpening
+from quorate.client.opening import ConsumerOpening, Opening, ReceiverOpening
 from quorate.client.settings import (
     Settings,
     Stores,
     read_settings,
 )
+from quorate.consumer.consumer import Consumer
 from quorate.protocol.bookmarks import Position
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
@@ -38,13 +39,15 @@ from quorate.subscriber.begin import EPOCH, GivenBegin, GivenEnd
 from quorate.subscriber.bookmarks import BookmarkStore
 from quorate.subscriber.events import Event as SubscriberEvent
 from quorate.subscriber.options import Delivered, OnUnknownBookmark
+from quorate.subscriber.protocol.chooser import StoreChooser
 from quorate.subscriber.protocol.topics import GivenTopics
 from quorate.subscriber.state import State
-from quorate.subscriber.subscriber import SAVE_SECONDS, Subscriber
+from quorate.subscriber.subscriber import SAVE_SECONDS, Subscriber, spread_over
 from quorate.transport import forks
 from quorate.transport.connections import Connections
+from quorate.transport.tracing import Tracing
 
-T = TypeVar("T", Source, Receiver, Subscriber)
+T = TypeVar("T", Source, Receiver, Subscriber, Consumer)
 
 Opener = Callable[[Callable[[], object]], Coroutine[Any, Any, T]]
 """Opens something, and is given a function to call when that is closed."""
@@ -59,6 +62,8 @@ def connect(
     heartbeat_timeout: float = SILENCE_SECONDS,
     delays: Delays | None = None,
     tls: Tls | None = None,
+    name: str = "",
+    tracing: bool = False,
 ) -> Client:
     """Return a client of these stores.
 
@@ -78,6 +83,10 @@ def connect(
       options say otherwise in code; None: as their options say.
     - tls: the files for secure connections, made by Tls; None: those of the file, or
       connections are not secure.
+    - name: a name by which operators recognise the application in listings such as `quorate
+      sources`. Stores also show the program, the host and the process ID.
+    - tracing: whether to make spans of OpenTelemetry, with the provider of the application. Needs
+      the extra `otel`.
 
     The call does not speak with the stores: the first source or receiver that opens does. Use the
     client on one event loop.
@@ -94,7 +103,9 @@ def connect(
             heartbeat_timeout,
             delays,
             tls,
-        )
+            name,
+        ),
+        Tracing() if tracing else None,
     )
 
 
@@ -104,13 +115,16 @@ class Client:
     Make it with `connect`, and leave its `async with`, or close it, at the end.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, tracing: Tracing | None = None) -> None:
         """Remember the stores. Applications use `connect`."""
         self._settings = settings
-        self._connections = Connections(settings.heartbeat, settings.tls)
+        self._connections = Connections(
+            settings.heartbeat, settings.tls, settings.application, tracing
+        )
         self._live_servers = LiveServers(settings.tls)
+        self._chooser = spread_over(settings.layout.stores)
         self._opening: set[asyncio.Task[Any]] = set()
-        self._open: dict[object, Source | Receiver | Subscriber] = {}
+        self._open: dict[object, Source | Receiver | Subscriber | Consumer] = {}
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -266,6 +280,8 @@ class Client:
         bookmarks: BookmarkStore | None = None,
         name: str | None = None,
         save_interval: float = SAVE_SECONDS,
+        save_every: int | None = None,
+        chooser: StoreChooser | None = None,
         timeout: float | None = None,
         on_event: Callable[[SubscriberEvent], None] | None = None,
     ) -> Opening[Subscriber]:
@@ -279,8 +295,9 @@ class Client:
         - topic_pattern: instead, a regular expression that must match the whole topic.
         - begin: EPOCH, NOW, MOST_RECENT, a bookmark, a list of bookmarks of which the earliest
           counts, a position, or a time. A text such as "-15m" does as well.
-        - end: where it ends: NOW, a bookmark, a position, or a time, also one to come. The last
-          item is then Completed. None: it goes on with what comes.
+        - end: where it ends: NOW, a bookmark, a list of bookmarks of which the latest counts, a
+          position, or a time, also one to come. The last item is then Completed. None: it goes on
+          with what comes.
         - Of begin and end: "at" before a bookmark or a time means that its message is given, and
           "after" or "before" that it is not. By default a bookmark to begin at is not given, and
           one to end at is. A time to begin at is given, and one to end at is not.
@@ -304,13 +321,19 @@ class Client:
         - paused: nothing is given before `resume`.
         - bookmarks: keeps how far the application has consumed the messages, under this name.
           Begin at MOST_RECENT to go on there. After a crash the messages since the last saving
-          come again. save_interval: seconds between two savings.
+          come again.
+        - save_interval: seconds between two savings.
+        - save_every: how many messages are consumed before it saves sooner. None: the interval
+          alone counts.
+        - chooser: a function that chooses the store to begin at, and to go on at. None: each
+          subscription of the client begins at another store than the one before, and goes on at the
+          next in the list.
         - timeout: seconds to wait until a store has begun it; None: that of the client.
         - on_event: a function that gets each event at once, on the event loop. It must not block.
 
         Opening raises InvalidArgument, InvalidFilter, UnknownBookmark, Unreachable, InLimbo,
-        NotAStore, Closed. With an archive, opening and iterating raise ArchiveUnusable,
-        ArchiveInvalid, ArchiveNewer and ArchiveDiffers.
+        NotAStore, Closed. Iterating raises PositionNotReached. With an archive, opening and
+        iterating raise ArchiveUnusable, ArchiveInvalid, ArchiveNewer and ArchiveDiffers.
         """
         settings = self._settings
 
@@ -334,6 +357,8 @@ class Client:
                 bookmarks=bookmarks,
                 name=name,
                 save_interval=save_interval,
+                save_every=save_every,
+                chooser=chooser or self._chooser,
                 timeout=settings.timeout if timeout is None else timeout,
                 delays=settings.delays or RECONNECT,
                 on_event=on_event,
@@ -364,6 +389,44 @@ class Client:
             partial(self._subscribe, topic),
         )
 
+    def queue(
+        self,
+        queue: str,
+        *,
+        max_backlog: int = 1,
+        name: str | None = None,
+        timeout: float | None = None,
+    ) -> ConsumerOpening:
+        """Return a consumer of a queue, to be opened by `await`, `async with` or `async for`.
+
+        Each message of the queue goes to one of its consumers.
+
+        - max_backlog: the most jobs that the consumer has at a time: those that the application
+          works on, and those that wait in its process. With 1 a job is handed out when the one
+          before it is settled.
+        - name: the name of the consumer, for people; None: that of its host.
+        - timeout: seconds to wait for a dispatcher; None: that of the client.
+
+        Opening raises InvalidArgument, UnknownQueue, AccessDenied, Closed, and the error of the
+        last store if none dispatches in time: QueueElsewhere, Unreachable, StoreStopping. If a
+        dispatcher fails later, the consumer goes on with the next one.
+        """
+        settings = self._settings
+
+        def opener(on_closed: Callable[[], object]) -> Coroutine[Any, Any, Consumer]:
+            return Consumer.open(
+                queue,
+                stores=settings.layout.stores,
+                max_backlog=max_backlog,
+                name=name,
+                timeout=settings.timeout if timeout is None else timeout,
+                delays=settings.delays or RECONNECT,
+                connections=self._connections,
+                on_closed=on_closed,
+            )
+
+        return ConsumerOpening(f"queue({queue!r})", lambda: self._opened(opener))
+
     async def _subscribe(
         self, topic: str, begin: Position, where: str | None, select: str | Sequence[str] | None
     ) -> Subscriber:
@@ -374,7 +437,7 @@ class Client:
             raise Closed("The client")
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:
-        """Close every source, receiver and subscriber that is still open.
+        """Close every source, receiver, subscriber and consumer that is still open.
 
         timeout: seconds for which each source waits for its messages to become stable, and each
         receiver for enough stores to take its acknowledgements. Calls that are opening one raise

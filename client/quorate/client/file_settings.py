@@ -5,7 +5,6 @@ Reading the file is the only I/O here. The keys are read in quorate.protocol.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from quorate.protocol.layout import Layout
 from quorate.protocol.layout_text import LAYOUT_KEYS, read_layout_keys, read_previous
 from quorate.protocol.option_text import FileOptions, read_section
 from quorate.protocol.tls import Tls, read_tls
+from quorate.protocol.toml import values_of
 from quorate.receiver.options import ReceiverOptions
 from quorate.source.options import SourceOptions
 
@@ -47,10 +47,10 @@ class FileSettings:
 def read_file(path: Path) -> FileSettings:
     """Return the settings of a file. Raises ConfigurationInvalid with every problem."""
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = values_of(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationInvalid(str(path), f"  {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:
         raise ConfigurationInvalid(str(path), f"  {error}") from None
     problems = [f"{key}: unknown{did_you_mean(key, _KEYS)}" for key in values if key not in _KEYS]
     layout, wrong = read_layout_keys(values)

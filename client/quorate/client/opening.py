@@ -10,13 +10,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from quorate.consumer.consumer import Consumer
+from quorate.consumer.job import Job
 from quorate.protocol.errors import InvalidArgument
 from quorate.receiver.message import Message
 from quorate.receiver.receiver import Receiver
 from quorate.source.source import Source
 from quorate.subscriber.subscriber import Subscriber
 
-T = TypeVar("T", Source, Receiver, Subscriber)
+T = TypeVar("T", Source, Receiver, Subscriber, Consumer)
 
 
 class Opening(Generic[T]):
@@ -77,3 +79,13 @@ class ReceiverOpening(Opening[Receiver]):
         async with self as receiver:
             async for message in receiver:
                 yield message
+
+
+class ConsumerOpening(Opening[Consumer]):
+    """A consumer that opens when it is awaited, entered with `async with`, or iterated."""
+
+    async def __aiter__(self) -> AsyncIterator[Job]:
+        """Open, yield the jobs, one by one, and close at the end."""
+        async with self as consumer:
+            async for job in consumer:
+                yield job

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from quorate.client.file_settings import OptionSections, read_file
+from quorate.protocol.application import Application
 from quorate.protocol.choices import options_of
 from quorate.protocol.delays import Delays
 from quorate.protocol.errors import InvalidArgument
@@ -23,6 +24,7 @@ from quorate.protocol.timeouts import check_timeout
 from quorate.protocol.tls import Tls
 from quorate.receiver.options import ReceiverOptions
 from quorate.source.options import SourceOptions
+from quorate.transport.application import this_application
 from quorate.transport.credentials import check_files
 
 Stores = str | os.PathLike[str] | Sequence[str | StoreAddress] | Layout
@@ -44,6 +46,8 @@ class Settings:
     """The delays of all sources and receivers; None: those of their options."""
     tls: Tls | None
     """The TLS files; None: connections are not secure."""
+    application: Application
+    """The application that stores show to operators."""
     options: OptionSections = field(default_factory=OptionSections)
     """The options that a file has for sources and receivers."""
 
@@ -69,6 +73,7 @@ def read_settings(
     heartbeat_timeout: float,
     delays: Delays | None,
     tls: Tls | None,
+    name: str,
 ) -> Settings:
     """Return the settings of a client.
 
@@ -77,18 +82,31 @@ def read_settings(
     check_timeout(timeout)
     if not isinstance(delays, Delays | None):
         raise InvalidArgument("delays", f"{delays!r} is not made by Delays")
+    if not isinstance(name, str):
+        raise InvalidArgument("name", f"{name!r} is not text")
     if not isinstance(tls, Tls | None):
         raise InvalidArgument("tls", f"{tls!r} is not made by Tls")
     seconds = inf if timeout is None else timeout
     previous = tuple(read_layout(earlier) for earlier in previous_policies)
     heartbeat = Heartbeat(interval=heartbeat_interval, timeout=heartbeat_timeout)
+    application = this_application(name)
     file = _file(stores)
     if file is None:
-        return _checked(Settings(read_layout(stores), previous, seconds, heartbeat, delays, tls))
+        layout = read_layout(stores)
+        return _checked(Settings(layout, previous, seconds, heartbeat, delays, tls, application))
     read = read_file(file)
     before = (*read.previous, *previous)
     return _checked(
-        Settings(read.layout, before, seconds, heartbeat, delays, tls or read.tls, read.options)
+        Settings(
+            read.layout,
+            before,
+            seconds,
+            heartbeat,
+            delays,
+            tls or read.tls,
+            application,
+            read.options,
+        )
     )
 
 

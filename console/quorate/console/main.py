@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,17 +66,42 @@ COMMANDS = {
     "state": Lazy(
         "quorate.console.commands.state",
         "state",
-        "Query the last message of each key of a topic.",
+        "Query, watch and delete the last message of each key of a topic.",
+    ),
+    "queue": Lazy(
+        "quorate.console.commands.queue",
+        "queue",
+        "Show queues, and take their jobs.",
     ),
     "status": Lazy(
         "quorate.console.commands.status",
         "status",
         "Show stores, sources and receivers, and any problems.",
     ),
+    "check": Lazy(
+        "quorate.console.commands.check",
+        "check",
+        "Show everything that is wrong, and the next step.",
+    ),
+    "top": Lazy("quorate.console.commands.top", "top", "Watch a group live in the terminal."),
+    "topics": Lazy("quorate.console.commands.listing", "topics", "List the topics of all stores."),
+    "sources": Lazy(
+        "quorate.console.commands.listing",
+        "sources",
+        "List the sources of all stores, with their applications.",
+    ),
+    "receivers": Lazy(
+        "quorate.console.commands.listing", "receivers", "List the receivers of all sources."
+    ),
+    "subscribers": Lazy(
+        "quorate.console.commands.listing",
+        "subscribers",
+        "List the subscriptions that run at the stores.",
+    ),
     "journal": Lazy(
         "quorate.console.commands.journal",
         "journal",
-        "Show what each store has recorded, and who reads it.",
+        "Show what each store has recorded and who reads it; remove what is old.",
     ),
     "repair": Lazy(
         "quorate.console.commands.repair",
@@ -120,6 +147,11 @@ COMMANDS = {
         "store",
         "Run a store, check its configuration, or readmit it.",
     ),
+    "generate": Lazy(
+        "quorate.console.commands.generate",
+        "generate",
+        "Print alerts and a dashboard for the systems that watch the stores.",
+    ),
     "certificates": Lazy(
         "quorate.console.commands.certificates",
         "certificates",
@@ -140,6 +172,7 @@ EXTRAS = {
     "cryptography": "certificates",
     "rocksdict": "store",
     "pydantic": "store",
+    "tomli_w": "store",
     "psutil": "bench",
     "pyspark": "spark",
     "pyarrow": "spark",
@@ -162,39 +195,46 @@ def load(name: str) -> Any:
     return command
 
 
-class Commands(typer.core.TyperGroup):
-    """The group of all sub-commands, which loads one when it is called.
+@contextmanager
+def errors_as_exit_codes(meta: Mapping[str, Any]) -> Iterator[None]:
+    """Check the environment, and end the command with the exit code of an error.
 
     Errors become exit codes here, and nowhere else.
     """
+    try:
+        check_variables(os.environ)
+        yield
+    except QuorateError as error:
+        raise typer.Exit(report(error, meta)) from error
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        extra = EXTRAS.get(module)
+        if extra is None:
+            raise
+        say(
+            f"This command needs {module}, which is not installed. Run this in the "
+            f"directory of Quorate: pip install '.[{extra}]'.",
+            style="bold red",
+            label="error",
+        )
+        raise typer.Exit(FAILED) from error
+    except BrokenPipeError:
+        raise  # the reader of the output has left: no error
+    except OSError as error:
+        say(f"{error}.", style="bold red", label="error")
+        raise typer.Exit(FAILED) from error
+
+
+class Commands(typer.core.TyperGroup):
+    """The group of all sub-commands, which loads one when it is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, stand_in, rest = super().resolve_command(ctx, args)
         return name, load(name) if name and stand_in else None, rest
 
     def invoke(self, ctx: Any) -> Any:
-        try:
-            check_variables(os.environ)
+        with errors_as_exit_codes(ctx.meta):
             return super().invoke(ctx)
-        except QuorateError as error:
-            raise typer.Exit(report(error, ctx.meta)) from error
-        except ModuleNotFoundError as error:
-            module = (error.name or "").partition(".")[0]
-            extra = EXTRAS.get(module)
-            if extra is None:
-                raise
-            say(
-                f"This command needs {module}, which is not installed. Run this in the "
-                f"directory of Quorate: pip install '.[{extra}]'.",
-                style="bold red",
-                label="error",
-            )
-            raise typer.Exit(FAILED) from error
-        except BrokenPipeError:
-            raise  # the reader of the output has left: no error
-        except OSError as error:
-            say(f"{error}.", style="bold red", label="error")
-            raise typer.Exit(FAILED) from error
 
 
 app = typer.Typer(
@@ -211,7 +251,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
+def show_version(wanted: bool) -> None:
+    """Print the version and end the command, if that is wanted."""
     if wanted:
         from importlib.metadata import version
 
@@ -233,7 +274,7 @@ def _tls_option(key: str, text: str, metavar: str = "FILE") -> Any:
 def _options(
     context: typer.Context,
     version: bool = typer.Option(
-        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
+        False, "--version", callback=show_version, is_eager=True, help="Show the version."
     ),
     tls_ca: str | None = _tls_option("ca", "The authorities that make certificates."),
     tls_certificate: str | None = _tls_option("certificate", "The certificate of this end."),

@@ -21,6 +21,7 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName, check_topic, parse_addresses, parse_session_id
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.patterns import topic_pattern
+from quorate.subscriber.begin import read_time
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -239,6 +240,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     Raises InvalidArgument if an option is missing, unreadable or unknown, or contradicts another.
     """
     options = Options(given)
+    _check_no_state(options)
     made = ReadOptions(
         stores=stores_of(options),
         topics=_topics_of(options),
@@ -258,6 +260,55 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     if made.topics and made.topics_pattern:
         raise InvalidArgument("option topicsPattern", "is given together with topics; give one")
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class StateOptions:
+    """The checked options of a read of the state of the world."""
+
+    stores: tuple[str, ...]
+    """The address of each store, as host:port."""
+    topics: tuple[str, ...]
+    """The topics whose rows are read, each one once."""
+    where: str
+    """The condition that rows must meet, as a query has it; empty: every row is read."""
+    as_of_ns: int | None
+    """The time of which the rows are, in ns since 1970; None: those of now."""
+
+
+def wants_state(given: Mapping[str, str]) -> bool:
+    """Return whether the rows of keys are to be read. Raises InvalidArgument."""
+    return Options(given).parsed("state", _boolean, False)
+
+
+def state_options(given: Mapping[str, str], now_ns: int) -> StateOptions:
+    """Return the checked options of a read of the state of the world.
+
+    now_ns: the time from which `asOf` counts, in ns since 1970. Raises InvalidArgument if an option
+    is missing, unreadable, or not one of such a read.
+    """
+    options = Options(given)
+    options.parsed("state", _boolean, True)
+    topics = _topics_of(options)
+    if not topics:
+        raise InvalidArgument("option topics", "is missing; name the topics whose rows are read")
+    made = StateOptions(
+        stores=stores_of(options),
+        topics=tuple(sorted(topics)),
+        where=options.get("where", "").strip(),
+        as_of_ns=options.parsed("asOf", lambda text: read_time("asOf", text, now_ns), None),
+    )
+    options.check_all_known()
+    return made
+
+
+def _check_no_state(options: Options) -> None:
+    """Raise InvalidArgument for an option that only a read of the state of the world has."""
+    if options.parsed("state", _boolean, False):
+        raise InvalidArgument("option state", "is for tables; a stream reads messages")
+    for name in ("where", "asOf"):
+        if options.get(name):
+            raise InvalidArgument(f"option {name}", "needs the option state to be true")
 
 
 def stores_of(options: Options) -> tuple[str, ...]:

@@ -6,17 +6,22 @@ How a file is written is in quorate.pipeline.archive.file_writer. Nothing here r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 import google_crc32c
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from quorate.archive.batches import COLUMNS, frames_of
 from quorate.archive.manifest import ArchivedFile
+from quorate.archive.wanted import batches_of, columns_of
 from quorate.protocol.answers import Piece
 from quorate.protocol.errors import ArchiveInvalid
+from quorate.protocol.filters.bounds import Bounds
 from quorate.protocol.framing import read_header
 
 _READ_ROWS = 16_384
@@ -39,39 +44,70 @@ def read_rows(
             yield rows.slice(begin, end - begin)
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A row group of an open file."""
+
+    parquet: pq.ParquetFile
+    index: int
+    at: int
+    """The number of its first message."""
+    count: int
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Return these columns of all its rows."""
+        rows = self.parquet.read_row_group(self.index, columns=list(columns))
+        self._check(self.at + len(rows))
+        return rows
+
+    def parts(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield these columns of its rows in parts, and the number of each part."""
+        at = self.at
+        for rows in self.parquet.iter_batches(_READ_ROWS, [self.index], columns=list(columns)):
+            yield at, rows
+            at += len(rows)
+        self._check(at)
+
+    def _check(self, end: int) -> None:
+        if end != self.at + self.count:
+            # The header of a page has no checksum.
+            raise pa.ArrowInvalid(f"its rows end at {end}, not at {self.at + self.count}")
+
+
 def _read_groups(
     archive: Path, file: ArchivedFile, columns: Sequence[str], first: int, last: int
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield whole row groups, those with messages of [first, last], and the number of each part."""
+    with _readable(archive / file.path):
+        for group in _groups(archive, file, first, last):
+            yield from group.parts(columns)
+
+
+def _groups(archive: Path, file: ArchivedFile, first: int, last: int) -> Iterator[_Group]:
+    """Yield the row groups with messages of [first, last], for use within `_readable`."""
     check_file(archive, file)
     path = archive / file.path
+    # The checksums of the pages find damage that came after the file was checked.
+    with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
+        count = parquet.metadata.num_rows
+        if count != file.count:
+            raise ArchiveInvalid(str(path), f"it has {count} messages, not {file.count}")
+        # The numbers have no gap, so the row of each number is known.
+        at = file.first
+        for index in range(parquet.num_row_groups):
+            rows = parquet.metadata.row_group(index).num_rows
+            if at <= last and at + rows > first:
+                yield _Group(parquet, index, at, rows)
+            at += rows
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Raise ArchiveInvalid if a file cannot be read."""
     try:
-        # The checksums of the pages find damage that came after the file was checked.
-        with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
-            count = parquet.metadata.num_rows
-            if count != file.count:
-                raise ArchiveInvalid(str(path), f"it has {count} messages, not {file.count}")
-            # The numbers have no gap, so the row of each number is known.
-            at = file.first
-            for group in range(parquet.num_row_groups):
-                rows = parquet.metadata.row_group(group).num_rows
-                if at <= last and at + rows > first:
-                    yield from _read_group(parquet, group, columns, at)
-                at += rows
+        yield
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise ArchiveInvalid(str(path), f"it cannot be read: {error}") from error
-
-
-def _read_group(
-    parquet: pq.ParquetFile, group: int, columns: Sequence[str], at: int
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    end_of_group = at + parquet.metadata.row_group(group).num_rows
-    for rows in parquet.iter_batches(_READ_ROWS, [group], columns=list(columns)):
-        yield at, rows
-        at += len(rows)
-    if at != end_of_group:
-        # The header of a page has no checksum.
-        raise pa.ArrowInvalid(f"its rows end at {at}, not at {end_of_group}")
 
 
 def pieces_of(archive: Path, file: ArchivedFile, first: int, last: int) -> Iterator[Piece]:
@@ -95,6 +131,31 @@ def pieces_of(archive: Path, file: ArchivedFile, first: int, last: int) -> Itera
             break
     if not last < due <= file.last + 1:
         raise ArchiveInvalid(path, f"it ends at {due - 1}, not at {file.last}")
+
+
+def wanted_pieces_of(
+    archive: Path, file: ArchivedFile, first: int, last: int, bounds: Bounds
+) -> Iterator[Piece]:
+    """Yield the batches of `pieces_of` in which a message can be inside the bounds.
+
+    Of the other batches only the columns that decide are read. Raises ArchiveInvalid, CorruptBatch.
+    """
+    deciding = columns_of(bounds)
+    if not deciding:
+        yield from pieces_of(archive, file, first, last)
+        return
+    path = str(archive / file.path)
+    with _readable(archive / file.path):
+        for group in _groups(archive, file, first, last):
+            wanted = batches_of(group.read(deciding), bounds)
+            if not len(wanted):
+                continue
+            rows = group.read(COLUMNS)
+            rows = rows.filter(pc.is_in(rows.column("batch_first"), value_set=wanted))
+            for frame in frames_of(rows.to_batches(), file.source, path):
+                header = read_header(frame, path)
+                if header.last >= first and header.first <= last:
+                    yield Piece(frame, header, header.first, header.last)
 
 
 def check_file(archive: Path, file: ArchivedFile) -> None:

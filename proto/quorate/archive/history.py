@@ -90,11 +90,14 @@ class History:
         if wanted is None:
             yield time_ns, Passed(source, epoch_at(last), last)
             return
-        if wanted.first > asked.first:
-            yield time_ns, Passed(source, epoch_at(wanted.first - 1), wanted.first - 1)
-        for piece in self._archive.pieces_of(file, wanted.first, wanted.last):
-            yield piece.header.timestamp_ns, piece
-        if wanted.last < last:
+        at = asked.first
+        for piece in self._archive.pieces_of(file, wanted.first, wanted.last, self._bounds):
+            time_ns = piece.header.timestamp_ns
+            if piece.first > at:
+                yield time_ns, Passed(source, epoch_at(piece.first - 1), piece.first - 1)
+            yield time_ns, piece
+            at = piece.last + 1
+        if at <= last:
             yield file.last_time_ns, Passed(source, epoch_at(last), last)
 
     def _file(self, source: SourceName, at: int) -> ArchivedFile | None:

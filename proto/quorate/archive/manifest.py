@@ -265,6 +265,7 @@ def from_json(text: str, where: str) -> Manifest:
         raise
     except (
         ValueError,
+        RecursionError,
         KeyError,
         TypeError,
         AttributeError,

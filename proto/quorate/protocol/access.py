@@ -30,6 +30,8 @@ class Verb(enum.StrEnum):
     SUBSCRIBE = "subscribe"
     QUERY = "query"
     DELETE = "delete"
+    CONSUME = "consume"
+    """For queues: the subject is the name of the queue."""
     OPERATE = "operate"
     REPLICATE = "replicate"
 

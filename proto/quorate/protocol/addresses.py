@@ -8,6 +8,8 @@ from __future__ import annotations
 from contextlib import suppress
 from ipaddress import IPv6Address
 
+from quorate.protocol.limits import NUMBER_DIGITS_MAX
+
 _THIS_MACHINE = "127.0.0.1"
 _LOOPBACK = ("localhost", _THIS_MACHINE, "[::1]")
 
@@ -19,7 +21,8 @@ def normal_address(address: str) -> str:
     Text that has no port stays as it is.
     """
     host, _, port = address.rpartition(":")
-    return f"{_normal_host(host.lower())}:{int(port)}" if port.isdecimal() else address
+    is_number = port.isdecimal() and len(port) <= NUMBER_DIGITS_MAX
+    return f"{_normal_host(host.lower())}:{int(port)}" if is_number else address
 
 
 def place_of(address: str) -> str:

@@ -9,6 +9,7 @@ known to quorate.protocol.columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from google.protobuf.message import DecodeError
 from quorate.protocol.errors import CorruptBatch, InvalidArgument
 from quorate.protocol.fields import FIRST, SECOND
 from quorate.protocol.limits import ATTRIBUTE_BYTES_MORE, PROPERTY_NAME_BYTES_MAX
-from quorate.protocol.times import TIME_NS_MAX
+from quorate.protocol.times import TIME_NS_MAX, moment_of
 from quorate.v1 import messages_pb2 as v1
 
 EXPIRY_BYTES = 8
@@ -36,6 +37,11 @@ class Attributes(NamedTuple):
     """Whether the message deletes the row of its key in the state of the world."""
     expires_ns: int | None = None
     """The time at which the message expires, in nanoseconds since 1970 UTC; None: it does not."""
+
+    @property
+    def expires(self) -> datetime | None:
+        """The time at which the message expires, in UTC; None: it does not."""
+        return None if self.expires_ns is None else moment_of(self.expires_ns)
 
     @property
     def size(self) -> int:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
+from quorate.protocol.limits import NOTHING, NUMBER_DIGITS_MAX, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
 
 _EPOCH_MAX = 2**64 - 1
@@ -92,7 +92,7 @@ class Bookmark(NamedTuple):
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    return text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX
 
 
 class Position(Mapping[SourceName, Place]):
@@ -154,7 +154,7 @@ class Position(Mapping[SourceName, Place]):
         """Return the position of a text. Raises InvalidArgument."""
         try:
             parts = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             parts = None
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
             raise InvalidArgument("position", f"{text!r} is not a list of bookmarks in JSON")

@@ -34,8 +34,13 @@ _FLAG_BYTES = b"\0\1"
 """The values of a flag byte: bit 1 says that the message is a deletion."""
 _EQUAL = b"\0"
 """Stands for the lengths of a column whose values all have the same one."""
+_ALONE = b"\1\1" + _EQUAL
+"""The beginning of a column of one message: it has a value, which is the only distinct one."""
 _COUNTED_MAX = BATCH_BYTES_TARGET + MESSAGE_BYTES_USUAL
 """The bytes that attributes of several messages may count: a source closes its batch."""
+_KEY_ALONE = bytes((_KEYS,)) + _ALONE
+_SIZES = [varint(number) for number in range(256)]
+"""The sizes that most values have, as they are written."""
 _CODES = {1: "B", 2: "H", 4: "I"}
 _TIME_CODES = {**_CODES, 8: "Q"}
 
@@ -75,8 +80,42 @@ def before_payloads(
     return bytes((kinds,)), *chain.from_iterable(columns.values()), _lengths(lengths)
 
 
+def before_payload(
+    key: bytes | None, properties: Mapping[str, bytes], expires_ns: int | None
+) -> bytes:
+    """Return what the body of one message alone has before its payload.
+
+    It is what `before_payloads` returns, made without columns of one value each.
+    """
+    if key is not None and not properties and expires_ns is None:
+        return _KEY_ALONE + _size(len(key)) + key + _EQUAL  # most messages of topics with keys
+    kinds = 0
+    parts: list[bytes] = []
+    if key is not None:
+        kinds |= _KEYS
+        parts += (_ALONE, _size(len(key)), key)
+    if properties:
+        kinds |= _PROPERTIES
+        parts.append(_size(len(properties)))
+        for name in sorted(properties):
+            raw, value = name.encode(), properties[name]
+            parts += (_size(len(raw)), raw, _ALONE, _size(len(value)), value)
+    if expires_ns is not None:
+        kinds |= _EXPIRIES
+        parts += (_ALONE, _size(EXPIRY_BYTES), _expiry_bytes(expires_ns))
+    return b"".join((bytes((kinds,)), *parts, _EQUAL))
+
+
+def _size(number: int) -> bytes:
+    return _SIZES[number] if number < len(_SIZES) else varint(number)
+
+
+def _expiry_bytes(expires_ns: int) -> bytes:
+    return expires_ns.to_bytes(EXPIRY_BYTES, "little", signed=True)
+
+
 def _expiry(expires_ns: int | None) -> bytes | None:
-    return None if expires_ns is None else expires_ns.to_bytes(EXPIRY_BYTES, "little", signed=True)
+    return None if expires_ns is None else _expiry_bytes(expires_ns)
 
 
 def _flags(attributes: Sequence[Attributes]) -> list[bytes]:
@@ -309,6 +348,10 @@ class Body:
             self.read_expiries(),
         )
         return list(map(Attributes, *columns))
+
+    def read_every_attributes(self) -> Sequence[Attributes]:
+        """Return the attributes of each message, in order, also if no message has any."""
+        return self.read_attributes() or [NO_ATTRIBUTES] * self.count
 
     def read_times(self, timestamp_ns: int) -> Sequence[int]:
         """Return the time of each message, in order. timestamp_ns: that of the batch.

@@ -90,3 +90,6 @@ LIMBO = Delays(first=0.2, factor=1.05, longest=2.0, jitter=0.0)
 
 REPAIR = Delays(first=1.0, factor=2.0, longest=10.0, jitter=0.0)
 """A store tries a repair again that failed."""
+
+HEALTH = Delays(first=0.2, factor=1.3, longest=2.0, jitter=0.2)
+"""A group that has a problem is looked at again."""

@@ -80,9 +80,26 @@ def encode_batch(
     assert len(attributes) in (0, len(payloads)), (len(attributes), len(payloads))
     assert len(later) in (0, len(payloads)), (len(later), len(payloads))
     body = pack(payloads, attributes, later)
-    head = unchecked_head(source, epoch, first, len(payloads), timestamp_ns, marker, len(body))
-    checksum = google_crc32c.extend(google_crc32c.value(head), body)
-    return b"".join((_MAGIC, checksum.to_bytes(4, "little"), head, body))
+    return framed(source, epoch, first, len(payloads), timestamp_ns, body, marker)
+
+
+def framed(
+    source: SourceName,
+    epoch: int,
+    first: int,
+    count: int,
+    timestamp_ns: int,
+    body: bytes,
+    marker: bytes = b"",
+) -> bytes:
+    """Return the frame of a body that is packed already. count: the number of its messages."""
+    head = unchecked_head(source, epoch, first, count, timestamp_ns, marker, len(body))
+    return checked_head(head, (body,)) + body
+
+
+def head_bytes(source: SourceName) -> int:
+    """Return the bytes of the head of a batch of this source without a marker."""
+    return HEADER_BYTES + len(source.topic.encode())
 
 
 def unchecked_head(
@@ -173,6 +190,12 @@ def read_header(frame: bytes, where: str = "on the wire", size: int | None = Non
         plain_bytes,
         is_compressed,
     )
+
+
+def first_of(frame: bytes) -> int:
+    """Return the number of the first message of a checked batch."""
+    first: int = _HEADER.unpack_from(frame)[4]
+    return first
 
 
 def _plain_bytes(frame: bytes, body_at: int, body_bytes: int, where: str) -> int:

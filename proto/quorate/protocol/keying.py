@@ -17,6 +17,7 @@ from quorate.protocol.filters.evaluate import Evaluate, field_of
 from quorate.protocol.filters.messages import Shown
 from quorate.protocol.filters.syntax import About, MessageField
 from quorate.protocol.framing import BatchHeader
+from quorate.protocol.times import TIME_NS_MAX
 
 KEY_BYTES_MAX = 64 * 1024
 """Bytes of the longest key of a row. A message with a longer one makes no row."""
@@ -44,16 +45,26 @@ class Missing(enum.Enum):
 class Keying:
     """The fields of a topic's keys."""
 
-    __slots__ = ("_fields", "_is_raw", "_missing", "text")
+    __slots__ = ("_expires_after_ns", "_fields", "_is_raw", "_missing", "text")
 
-    def __init__(self, keys: Sequence[str], missing: Missing) -> None:
-        """Take the names of the fields, as filters have them. Raises InvalidArgument."""
+    def __init__(
+        self, keys: Sequence[str], missing: Missing, expires_seconds: float | None = None
+    ) -> None:
+        """Take the names of the fields, as filters have them. Raises InvalidArgument.
+
+        expires_seconds: after so long a row expires, unless its message says so; None: it does not.
+        """
         if not 0 < len(keys) <= KEYS_MAX:
             raise InvalidArgument("keys", f"names {len(keys)} fields, not 1 to {KEYS_MAX}")
         self._fields = [_field(text) for text in keys]
         self._missing = missing
         self._is_raw = [text.strip().lower() for text in keys] == [KEY]
-        self.text = json.dumps([*(text.strip() for text in keys), missing.value])
+        facts: list[str | float] = [*(text.strip() for text in keys), missing.value]
+        self._expires_after_ns = None
+        if expires_seconds is not None:
+            self._expires_after_ns = round(min(expires_seconds * 1e9, TIME_NS_MAX))
+            facts.append(expires_seconds)
+        self.text = json.dumps(facts)
         """The fields as one text: another text means other rows."""
 
     def keys_of(
@@ -65,14 +76,29 @@ class Keying:
         """
         rows = range(first - header.first, last - header.first + 1)
         if self._is_raw:
-            raw = body.read_keys()
-            return [self._of_raw(raw[row]) for row in rows]
+            return [
+                _RAW + key if key is not None and len(key) <= KEY_BYTES_MAX else self._of_raw(key)
+                for key in body.read_keys()[rows.start : rows.stop]
+            ]
         shown = Shown(header, payloads, body)
         keys: list[bytes | None] = []
         for row in rows:
             shown.at(header, row)
             keys.append(self._of_values([_part(read(shown)) for read in self._fields]))
         return keys
+
+    def expiries_of(self, body: Body, times: Sequence[int]) -> Sequence[int | None]:
+        """Return the time at which the row of each message expires, in ns; None: it does not.
+
+        times: those of the messages.
+        """
+        said, after_ns = body.read_expiries(), self._expires_after_ns
+        if after_ns is None:
+            return said
+        return [
+            own if own is not None or deleted else min(time_ns + after_ns, TIME_NS_MAX)
+            for own, deleted, time_ns in zip(said, body.read_deleted(), times, strict=True)
+        ]
 
     def of(self, asked: bytes | Sequence[KeyValue]) -> bytes:
         """Return the key that an application asks for: bytes, or the value of each field.
@@ -106,6 +132,11 @@ class Keying:
         if self._missing is Missing.DROP and None in values:
             return None
         return _packed(values)
+
+
+def key_of_row(packed: bytes) -> bytes | tuple[KeyValue, ...]:
+    """Return the key that rows have as these bytes: bytes, or the value of each field."""
+    return packed[1:] if packed.startswith(_RAW) else tuple(json.loads(packed[1:]))
 
 
 def _field(text: str) -> Evaluate:

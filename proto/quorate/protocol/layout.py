@@ -1,4 +1,4 @@
-"""Layouts: the groups of stores that make a stream stable, with the address of each store.
+"""Layouts: the groups of stores that make a stream stable, and the replicas beside them.
 
 The values are here, made from code. How people write a layout in a file or on the command line is
 in quorate.protocol.layout_text; the meaning of a policy is in quorate.protocol.policy.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from quorate.protocol.choices import choice_of
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import StoreAddress, check_distinct, parse_stores
-from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
+from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy, named_by
 
 Stores = str | Sequence[StoreAddress]
 """`[name=]host:port[#reg_id],…`, or the addresses that such a text names."""
@@ -33,7 +33,10 @@ class StoreGroup:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A policy, and the address of every store and backup that it names."""
+    """A policy, and the address of each store: those that the policy names, and replicas.
+
+    A replica takes the messages and has no part in what is stable.
+    """
 
     policy: Policy
     stores: tuple[StoreAddress, ...]
@@ -47,11 +50,21 @@ class Layout:
                 "policy", f"names stores that are not given: {', '.join(sorted(unknown))}"
             )
 
+    @property
+    def also(self) -> tuple[StoreAddress, ...]:
+        """The replicas: stores that the policy does not name."""
+        named = named_by((self.policy,))
+        return tuple(store for store in self.stores if store.name not in named)
+
     @staticmethod
-    def of(*groups: StoreGroup, rule: str | IntergroupRule = IntergroupRule.ANY) -> Layout:
+    def of(
+        *groups: StoreGroup, rule: str | IntergroupRule = IntergroupRule.ANY, also: Stores = ()
+    ) -> Layout:
         """Return the layout of these groups.
 
-        rule: how many of the groups must hold a message: any, majority, all-active, all.
+        - rule: how many of the groups must hold a message: any, majority, all-active, all.
+        - also: the replicas.
+
         Raises InvalidArgument.
         """
         made, stores = [], []
@@ -70,24 +83,25 @@ class Layout:
                 )
             )
         return Layout(
-            Policy(tuple(made), choice_of("intergroup", IntergroupRule, rule)), tuple(stores)
+            Policy(tuple(made), choice_of("intergroup", IntergroupRule, rule)),
+            (*stores, *_addresses("also", also)),
         )
 
     @staticmethod
-    def plain(stores: Stores, policy: Policy | None = None) -> Layout:
+    def plain(stores: Stores, policy: Policy | None = None, also: Stores = ()) -> Layout:
         """Return the layout of these stores under this policy, by default a majority of the stores.
 
-        Raises InvalidArgument.
+        also: the replicas. Raises InvalidArgument.
         """
         addresses = _addresses("stores", stores)
         if not addresses:
             raise InvalidArgument("stores", "none given; name them as a=host:port,b=host:port,…")
         policy = policy or Policy.majority_of(store.name for store in addresses)
-        return Layout(policy, addresses)
+        return Layout(policy, (*addresses, *_addresses("also", also)))
 
     @staticmethod
     def from_toml(text: str) -> Layout:
-        """Return the layout in a file as the command reads it too: stores, or [[groups]].
+        """Return the layout in a file as the command reads it too: stores, or [[groups]], and also.
 
         Other keys of the file are ignored. Raises ConfigurationInvalid with every problem.
         """

@@ -7,7 +7,6 @@ are in quorate.protocol.layout.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
 from quorate.protocol.identity import StoreAddress, parse_stores
 from quorate.protocol.layout import Layout, StoreGroup
 from quorate.protocol.policy import IntergroupRule, IntragroupRule
+from quorate.protocol.toml import values_of
 
 R = TypeVar("R", IntergroupRule, IntragroupRule)
 
@@ -42,14 +42,15 @@ def parse_group(text: str) -> StoreGroup:
     )
 
 
-# As TOML: stores = […], or [[groups]] with name, stores, rule, backups; intergroup = "…"
+# As TOML: stores = […], or [[groups]] with name, stores, rule, backups; intergroup = "…". Beside
+# either: also = […], the replicas.
 
 
 def read_toml(text: str) -> Layout:
     """Return the layout of a file's text. Raises ConfigurationInvalid with every problem."""
     try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        values = values_of(text)
+    except ValueError as error:
         raise ConfigurationInvalid("of groups", f"  {error}") from None
     layout, problems = read_layout_keys(values)
     if layout is None:
@@ -58,7 +59,7 @@ def read_toml(text: str) -> Layout:
     return layout
 
 
-LAYOUT_KEYS = ("stores", "groups", "intergroup")
+LAYOUT_KEYS = ("stores", "groups", "intergroup", "also")
 """The keys of a layout, in a file or in a table of [[previous]]."""
 
 
@@ -67,20 +68,30 @@ def read_layout_keys(values: Mapping[str, Any], where: str = "") -> tuple[Layout
 
     The layout is None if there are problems, or neither key. where: the prefix of the paths.
     """
+    try:
+        also = read_stores(values["also"]) if "also" in values else ()
+    except InvalidArgument as error:
+        return None, [f"{where}also: {error.detail}"]
     if "groups" not in values:
-        wrong = [f"{where}intergroup: needs [[{where}groups]]"]
-        problems = wrong if "intergroup" in values else []
+        problems = [
+            f"{where}{key}: needs {needed}"
+            for key, needed in (
+                ("intergroup", f"[[{where}groups]]"),
+                ("also", f"{where}stores, or [[{where}groups]]"),
+            )
+            if key in values and (key == "intergroup" or "stores" not in values)
+        ]
         if "stores" not in values or problems:
             return None, problems
         try:
-            return Layout.plain(read_stores(values["stores"])), []
+            return Layout.plain(read_stores(values["stores"]), also=also), []
         except InvalidArgument as error:
             return None, [f"{where}stores: {error.detail}"]
     if "stores" in values:
         return None, [
             f"{where}stores: cannot stand beside [[{where}groups]]; name the stores in a group"
         ]
-    return read_layout(values["groups"], values.get("intergroup"), where)
+    return read_layout(values["groups"], values.get("intergroup"), where, also)
 
 
 def read_previous(values: Any) -> tuple[tuple[Layout, ...], list[str]]:
@@ -117,11 +128,15 @@ def read_stores(value: Any) -> tuple[StoreAddress, ...]:
     return parse_stores(value)
 
 
-def read_layout(groups: Any, intergroup: Any, where: str = "") -> tuple[Layout | None, list[str]]:
+def read_layout(
+    groups: Any, intergroup: Any, where: str = "", also: tuple[StoreAddress, ...] = ()
+) -> tuple[Layout | None, list[str]]:
     """Return the layout that a file's values make, or None and every problem with its path.
 
-    groups: the list of tables. intergroup: the rule over them; None stands for `any`. where: the
-    prefix of their paths.
+    - groups: the list of tables.
+    - intergroup: the rule over them; None stands for `any`.
+    - where: the prefix of their paths.
+    - also: the replicas.
     """
     problems: list[str] = []
     made: list[StoreGroup] = []
@@ -135,7 +150,7 @@ def read_layout(groups: Any, intergroup: Any, where: str = "") -> tuple[Layout |
     if problems:
         return None, problems
     try:
-        return Layout.of(*made, rule=rule), []
+        return Layout.of(*made, rule=rule, also=also), []
     except InvalidArgument as error:
         return None, [f"{where}groups: {error.detail}"]
 

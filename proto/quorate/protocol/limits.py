@@ -4,6 +4,10 @@ Nothing here may be configured: what users may set lives in the configuration of
 """
 
 PROTOCOL_VERSION = 1
+"""The version of the protocol that this side speaks."""
+PROTOCOL_VERSIONS = range(1, 2)
+"""The versions that this side understands. A release that adds a version still speaks the former
+one, and the next release speaks it. So neighbouring releases understand each other."""
 
 MESSAGE_BYTES_USUAL = 1024 * 1024
 """Bytes of the largest message that a source accepts unless it is told otherwise.
@@ -75,8 +79,12 @@ EPOCH_STEP_MAX = 2**32
 """How far an epoch may be above the highest that a store knows of an identity. Epochs rise by one
 with each registration, so nobody who follows the protocol is ever so far ahead."""
 
+NUMBER_DIGITS_MAX = 20
+"""Digits of the longest number in a text: those of 2**64. Python refuses to read very long ones."""
+
 REG_ID_MAX = 2**64 - 1
-SEQUENCE_MAX = 2**63 - 1
+SEQUENCE_MAX = 2**63 - 2
+"""The highest sequence number. The number behind it still fits into the wire and the rows."""
 NOTHING = -1
 """Stands for "the highest sequence number that …" while there is none."""
 

@@ -50,7 +50,23 @@ class TopicPattern:
 
     def is_found_in(self, text: str) -> bool:
         """Return whether the pattern matches some part of a text."""
-        return self._regexp.search(text) is not None
+        return self._regexp.search(_readable(text)) is not None
+
+    def replaced(self, text: str, new: str, most: int) -> str | None:
+        """Return the text with another one in the place of each match.
+
+        None: it would have more than `most` characters.
+        """
+        text = _readable(text)
+        parts: list[str] = []
+        size = at = 0
+        for match in self._regexp.finditer(text):
+            parts += (text[at : match.start()], new)
+            size += match.start() - at + len(new)
+            at = match.end()
+            if size > most:
+                return None
+        return "".join([*parts, text[at:]]) if size + len(text) - at <= most else None
 
 
 @functools.lru_cache(maxsize=_CACHED)
@@ -62,6 +78,11 @@ def topic_pattern(text: str) -> TopicPattern:
 def pattern_of(topics: Iterable[str]) -> str:
     """Return a pattern that matches these topics and no other."""
     return "|".join(map(re2.escape, topics))
+
+
+def _readable(text: str) -> str:
+    """Return a text that RE2 can read: JSON may have halves of characters, which become a `?`."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _options() -> re2.Options:

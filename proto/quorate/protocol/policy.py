@@ -183,6 +183,11 @@ class Policy:
         return not self.stable(self.stores - stores)
 
 
+def named_by(policies: Iterable[Policy]) -> frozenset[str]:
+    """Return the stores and the backups that these policies name."""
+    return frozenset().union(*(policy.stores | policy.backups for policy in policies))
+
+
 @dataclass(frozen=True, slots=True)
 class Membership:
     """The policies of a begin record: those that it came from, and those that it goes to."""

@@ -50,15 +50,30 @@ def expiry_ns(expires: datetime | float | None, now_ns: int) -> int | None:
         case datetime():
             return nanoseconds_of(expires)
         case int() | float() if isfinite(expires) and not isinstance(expires, bool):
-            seconds = max(-_SECONDS_MAX, min(expires, _SECONDS_MAX))
-            return max(-TIME_NS_MAX, min(now_ns + round(seconds * 1e9), TIME_NS_MAX))
+            return later_ns(now_ns, expires)
     raise InvalidArgument("expires", f"is {expires!r}, not a datetime or a number of seconds")
+
+
+def later_ns(time_ns: int, seconds: float) -> int:
+    """Return a time that is so much later, or earlier, limited to what 64 bits hold."""
+    seconds = max(-_SECONDS_MAX, min(seconds, _SECONDS_MAX))
+    return max(-TIME_NS_MAX, min(time_ns + round(seconds * 1e9), TIME_NS_MAX))
 
 
 def seconds_of(text: str) -> float | None:
     """Return the seconds of a text such as "15m" or "1.5h"; None: it is none."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text)
     return float(found[1]) * _UNITS[found[2]] if found is not None else None
+
+
+def age_of(name: str, text: str) -> float:
+    """Return the seconds of an age such as "7d". Raises InvalidArgument.
+
+    name: that of the option.
+    """
+    if (seconds := seconds_of(text)) is None:
+        raise InvalidArgument(name, f"{text!r} is no age; give one such as 7d or 12h")
+    return seconds
 
 
 def nanoseconds_of(moment: datetime) -> int:

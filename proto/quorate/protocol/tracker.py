@@ -18,6 +18,7 @@ class StabilityTracker:
     def __init__(self, policies: Iterable[Policy], stable_upto: int) -> None:
         """policies: a number must be stable under all. stable_upto: the last stable number."""
         self._policies = tuple(policies)
+        self._named = frozenset(store for policy in self._policies for store in policy.stores)
         self._upto: dict[str, int] = {}
         self._active: set[str] = set()
         self.stable_upto = stable_upto
@@ -85,8 +86,13 @@ class StabilityTracker:
         return all(policy.stable(self._active, self._active) for policy in self._policies)
 
     def holders(self, sequence: int) -> tuple[str, ...]:
-        """Return the stores that acknowledged this number."""
-        return tuple(store for store, upto in self._upto.items() if upto >= sequence)
+        """Return the stores of the policies that acknowledged this number.
+
+        A store beside the policies proves nothing.
+        """
+        return tuple(
+            store for store, upto in self._upto.items() if upto >= sequence and store in self._named
+        )
 
     def _advance(self) -> bool:
         for candidate in sorted(set(self._upto.values()), reverse=True):

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+from quorate.protocol.application import Application
 from quorate.protocol.bookmarks import Bookmark, Position
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.pacing import ReceiverPacing
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
@@ -42,6 +44,23 @@ def source_to_wire(source: SourceName) -> v1.SourceName:
 def source_from_wire(wire: v1.SourceName) -> SourceName:
     """Return the name. Raises InvalidArgument if the peer sent an impossible one."""
     return SourceName(wire.topic, wire.session_id).checked()
+
+
+def application_to_wire(application: Application) -> v1.Application | None:
+    """Return the message of an application; None, if it says nothing, leaves the field unset."""
+    if not application:
+        return None
+    return v1.Application(
+        name=application.name,
+        program=application.program,
+        host=application.host,
+        process_id=application.process_id,
+    )
+
+
+def application_from_wire(wire: v1.Application) -> Application:
+    """Return the application. Raises InvalidArgument if a text is too long or not printable."""
+    return Application(wire.name, wire.program, wire.host, wire.process_id).checked()
 
 
 def lineage_to_wire(lineage: Lineage) -> list[v1.LineageEntry]:
@@ -194,6 +213,8 @@ def bookmarks_to_wire(bookmarks: Iterable[Bookmark]) -> store_v1.Position:
 
 def bookmark_from_wire(place: store_v1.Place) -> Bookmark:
     """Return the bookmark of a message. Raises InvalidArgument."""
+    if not NOTHING <= place.sequence <= SEQUENCE_MAX:
+        raise InvalidArgument("bookmark", f"{place.sequence} is not a sequence number")
     return Bookmark(source_from_wire(place.source), place.epoch, place.sequence)
 
 

@@ -5,20 +5,23 @@ Nothing here knows the contents of a frame.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 import grpc
 import grpc.aio
 
-from quorate.protocol.errors import ConfigurationInvalid
 from quorate.protocol.limits import FRAME_BYTES_MAX
 from quorate.protocol.tls import Tls
 from quorate.transport import forks
-from quorate.transport.credentials import channel_credentials, server_credentials, stamp_of
-
-_log = logging.getLogger("quorate.transport")
+from quorate.transport.credentials import (
+    KEPT,
+    channel_credentials,
+    paths_of,
+    server_credentials,
+)
+from quorate.transport.server_limits import SERVER_LIMITS, quieten
+from quorate.transport.watched_files import WatchedFiles
 
 UNANSWERED_SECONDS_MAX = 10.0
 """The time, in seconds, in which a store answers a call.
@@ -39,6 +42,9 @@ _CHANNEL_OPTIONS = [
     # In spite of its name this is how long one attempt to connect may take.
     ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 1000),
+    # The name of a peer that was moved leads to another address. By default gRPC looks a name up
+    # at most once in 30 seconds, and meanwhile tries the address where nobody is any more.
+    ("grpc.dns_min_time_between_resolutions_ms", 500),
     # One channel has one connection of its own. quorate.transport.connections says who shares it;
     # gRPC would share between channels by their arguments, unseen.
     ("grpc.use_local_subchannel_pool", 1),
@@ -50,6 +56,7 @@ _SERVER_OPTIONS = [
     ("grpc.max_send_message_length", _RESPONSE_BYTES_MAX),
     # A second server on a port must fail instead of sharing it.
     ("grpc.so_reuseport", 0),
+    *SERVER_LIMITS,
 ]
 
 OpenChannel = Callable[[str], grpc.aio.Channel]
@@ -85,17 +92,16 @@ class LastingChannel:
 
     def __init__(self, address: str, tls: Tls | None) -> None:
         """Open the channel. Raises UsedBeforeFork, ConfigurationInvalid."""
-        self._address = address
-        self._tls = tls
-        self._stamp = None if tls is None else stamp_of(tls)
-        self._channel = open_channel(address, tls)
+        self._newest = WatchedFiles(paths_of(tls), lambda: open_channel(address, tls), KEPT)
+        self._channel = self._newest.content
+        self._is_secure = tls is not None
         self._earlier: list[grpc.aio.Channel] = []
 
     @property
     def channel(self) -> grpc.aio.Channel:
         """The channel for the next call."""
-        if self._tls is not None and self._channel.get_state() in _NOT_CONNECTED:
-            self._renew(self._tls)
+        if self._is_secure and self._channel.get_state() in _NOT_CONNECTED:
+            self._use(self._newest.content)
         return self._channel
 
     async def close(self) -> None:
@@ -103,25 +109,18 @@ class LastingChannel:
         for channel in (*self._earlier, self._channel):
             await channel.close()
 
-    def _renew(self, tls: Tls) -> None:
-        """Open another channel if the files were replaced. A channel of gRPC keeps those it has."""
-        stamp = stamp_of(tls)
-        if stamp == self._stamp:
-            return
-        self._stamp = stamp
-        try:
-            renewed = open_channel(self._address, tls)
-        except ConfigurationInvalid as error:
-            _log.warning("the TLS files that were there before stay in use: %s", error)
-            return
-        # A call may have begun on it a moment ago. Closing would cancel the call.
-        self._earlier.append(self._channel)
-        self._channel = renewed
+    def _use(self, newest: grpc.aio.Channel) -> None:
+        """Use another channel if the files were replaced: a channel of gRPC keeps those it has."""
+        if newest is not self._channel:
+            # A call may have begun on it a moment ago. Closing would cancel the call.
+            self._earlier.append(self._channel)
+            self._channel = newest
 
 
 def new_server() -> grpc.aio.Server:
     """Return a server without services and ports. Raises UsedBeforeFork."""
     forks.use()
+    quieten()
     return grpc.aio.server(options=_SERVER_OPTIONS)
 
 

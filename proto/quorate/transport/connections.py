@@ -11,17 +11,26 @@ from typing import Any, Self
 
 import grpc.aio
 
+from quorate.protocol.application import UNNAMED, Application
 from quorate.protocol.errors import Unreachable
 from quorate.protocol.heartbeat import Heartbeat
 from quorate.protocol.tls import Tls
+from quorate.protocol.wire import application_to_wire
 from quorate.transport.channels import LastingChannel
 from quorate.transport.heartbeat import Beating
+from quorate.transport.tracing import Tracing
 from quorate.v1.peer_pb2_grpc import PeerStub
 from quorate.v1.source_pb2_grpc import SourceStub
 from quorate.v1.store_pb2_grpc import StoreStub
 
 OPENINGS_MAX = 32
 """The users of one connection that may open something at the peer at the same time."""
+
+BEGINNINGS_MAX = 16
+"""The sources and receivers of one client that begin at the same time."""
+
+KEPT_SECONDS = 10.0
+"""Seconds for which a connection is kept after a short call."""
 
 FETCHES_MAX = 16
 """The fetches that one client has under way at one peer. More at once would only wait there, and
@@ -98,15 +107,31 @@ class Connection:
 class Connections:
     """The connections of one client, all used on one event loop."""
 
-    def __init__(self, heartbeat: Heartbeat | None = None, tls: Tls | None = None) -> None:
+    def __init__(
+        self,
+        heartbeat: Heartbeat | None = None,
+        tls: Tls | None = None,
+        application: Application = UNNAMED,
+        tracing: Tracing | None = None,
+    ) -> None:
         """Begin without connections.
 
         - heartbeat: the pace of heartbeats; None: the usual one.
         - tls: None: the connections are not secure.
+        - application: the one that stores are told of.
+        - tracing: the traces of the client; None: it makes none.
         """
+        self.tracing = tracing
+        """The traces of the client; None: it makes none."""
+        self.application = application_to_wire(application)
+        """The client's application, as stores are told of it; None: they are told nothing."""
+        self.beginnings = asyncio.Semaphore(BEGINNINGS_MAX)
+        """The places of all that begins. A thousand at once would leave no time to each."""
         self._heartbeat = heartbeat or Heartbeat()
         self._tls = tls
         self._by_address: dict[str, _Shared] = {}
+        self._kept: dict[str, tuple[Connection, asyncio.TimerHandle]] = {}
+        """The connections that stay for a while, each with what ends that."""
         self._closing: set[asyncio.Task[None]] = set()
 
     def connect(self, address: str, told: Told | None = None) -> Connection:
@@ -121,8 +146,27 @@ class Connections:
             self._by_address[address] = shared
         return Connection(shared, told)
 
+    def keep(self, address: str) -> None:
+        """Keep the connection to host:port for a while, though nobody may use it.
+
+        A user of short calls asks for this after each. So not every call makes a connection anew.
+        """
+        kept = self._kept.pop(address, None)
+        if kept is not None:
+            kept[1].cancel()
+        connection = self.connect(address) if kept is None else kept[0]
+        ends = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._keep_no_longer, address)
+        self._kept[address] = connection, ends
+
+    def _keep_no_longer(self, address: str) -> None:
+        connection, ends = self._kept.pop(address)
+        ends.cancel()
+        connection.release()
+
     async def close(self) -> None:
         """Close every connection. Calls that are under way are cancelled."""
+        for address in list(self._kept):
+            self._keep_no_longer(address)
         for shared in list(self._by_address.values()):
             self._unused(shared)
         while self._closing:

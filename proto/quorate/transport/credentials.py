@@ -7,65 +7,21 @@ is decided in quorate.transport.channels. No key and no token is in a text that 
 from __future__ import annotations
 
 import logging
-import os
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
 
 import grpc
 
 from quorate.protocol.errors import ConfigurationInvalid
 from quorate.protocol.tls import Tls
+from quorate.transport.watched_files import WatchedFiles
 
 _log = logging.getLogger("quorate.transport")
 
-T = TypeVar("T")
-Stamp = tuple[tuple[int, int, int], ...]
-"""The time, the number and the size of each file: new ones tell that a file was replaced."""
-
-
-def stamp_of(tls: Tls) -> Stamp:
-    """Return the stamp of the files. One that is missing for now has a stamp, too."""
-    return tuple(file_stamp(path) for path in (tls.ca, tls.certificate, tls.key) if path)
-
-
-def file_stamp(path: str) -> tuple[int, int, int]:
-    """Return the stamp of one file."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return (0, 0, 0)
-    return (found.st_mtime_ns, found.st_ino, found.st_size)
-
-
-class WatchedFile(Generic[T]):
-    """The content of a file that may be replaced at any time. One that is unusable never counts."""
-
-    def __init__(self, path: str, read: Callable[[str], T], kept: str) -> None:
-        """Read the file. Raises ConfigurationInvalid.
-
-        - read: returns the content of the file at a path. Raises ConfigurationInvalid.
-        - kept: says in the log what stays in use if the file was replaced by an unusable one.
-        """
-        self._path = path
-        self._read = read
-        self._kept = kept
-        self._stamp = file_stamp(path)
-        self._content = read(path)
-
-    @property
-    def content(self) -> T:
-        """The newest content."""
-        stamp = file_stamp(self._path)
-        if stamp != self._stamp:
-            self._stamp = stamp
-            try:
-                self._content = self._read(self._path)
-            except ConfigurationInvalid as error:
-                _log.warning("%s in use: %s", self._kept, error)
-        return self._content
+KEPT = "the TLS files that were there before stay"
+"""Says in the log that new files cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +31,13 @@ class _Contents:
     ca: bytes
     certificate: bytes | None
     key: bytes | None = field(repr=False)
+
+
+def paths_of(tls: Tls | None) -> tuple[str, ...]:
+    """Return the paths of the files that each connection depends on."""
+    if tls is None:
+        return ()
+    return tuple(path for path in (tls.ca, tls.certificate, tls.key) if path)
 
 
 def check_files(tls: Tls) -> None:
@@ -104,31 +67,25 @@ def server_credentials(tls: Tls, *, mutual: bool) -> grpc.ServerCredentials:
         raise ConfigurationInvalid("of TLS", problem)
     files = _ServerFiles(tls)
     # gRPC takes None for files that have not changed; its types do not say so.
-    return grpc.dynamic_ssl_server_credentials(files.first, files.changed, mutual)  # type: ignore[arg-type]
+    return grpc.dynamic_ssl_server_credentials(files.used, files.changed, mutual)  # type: ignore[arg-type]
 
 
 class _ServerFiles:
     """The files of a server, which gRPC asks for before each handshake, on threads of its own."""
 
     def __init__(self, tls: Tls) -> None:
-        self._tls = tls
-        self._stamp = stamp_of(tls)
-        self.first = _configuration(_contents(tls))
+        self._certificate = tls.certificate
+        self._files = WatchedFiles(paths_of(tls), lambda: _configuration(_contents(tls)), KEPT)
+        self.used = self._files.content
 
     def changed(self) -> grpc.ServerCertificateConfiguration | None:
         """Return the files if they were replaced; None: gRPC goes on with those it has."""
-        stamp = stamp_of(self._tls)
-        if stamp == self._stamp:
+        newest = self._files.content
+        if newest is self.used:
             return None
-        self._stamp = stamp
-        try:
-            contents = _contents(self._tls)
-        except ConfigurationInvalid as error:
-            # The files may be half replaced. The next change is looked at, too.
-            _log.warning("the TLS files that were there before stay in use: %s", error)
-            return None
-        _log.info("new connections use the new certificate %s", self._tls.certificate)
-        return _configuration(contents)
+        self.used = newest
+        _log.info("new connections use the new certificate %s", self._certificate)
+        return newest
 
 
 def _configuration(contents: _Contents) -> grpc.ServerCertificateConfiguration:
@@ -143,7 +100,8 @@ class _Bearer(grpc.AuthMetadataPlugin):
     """The token of each call, from a file that may be replaced."""
 
     def __init__(self, path: str) -> None:
-        self._token = WatchedFile(path, _token, "the token that was there before stays")
+        kept = "the token that was there before stays"
+        self._token = WatchedFiles((path,), partial(_token, path), kept)
 
     def __call__(
         self, context: grpc.AuthMetadataContext, callback: grpc.AuthMetadataPluginCallback

@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 
 from quorate.protocol.errors import (
     AccessDenied,
+    BatchRefused,
     CorruptBatch,
     EpochTooFar,
     Fenced,
@@ -25,12 +26,17 @@ from quorate.protocol.errors import (
     MissingMessages,
     NotAStore,
     OutOfOrder,
+    PastUnavailable,
+    PositionNotReached,
+    QueueElsewhere,
     QuorateError,
     RegIdInUse,
     SourceActive,
     StateUnavailable,
     StorageFailed,
     StorageUnreadable,
+    StoreFull,
+    StoreLags,
     StoreStopping,
     TakenOver,
     TlsFailed,
@@ -39,11 +45,12 @@ from quorate.protocol.errors import (
     TopicHasNoKeys,
     TopicRefused,
     UnknownBookmark,
+    UnknownQueue,
     UnknownTopic,
     Unreachable,
     VersionMismatch,
 )
-from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.limits import PROTOCOL_VERSION, PROTOCOL_VERSIONS
 from quorate.transport.tls_probe import speaks_tls
 from quorate.v1.messages_pb2 import Failure
 
@@ -51,6 +58,7 @@ _METADATA_KEY = "quorate-failure-bin"
 
 _STATUS: dict[type[QuorateError], grpc.StatusCode] = {
     AccessDenied: grpc.StatusCode.PERMISSION_DENIED,
+    BatchRefused: grpc.StatusCode.FAILED_PRECONDITION,
     CorruptBatch: grpc.StatusCode.DATA_LOSS,
     EpochTooFar: grpc.StatusCode.OUT_OF_RANGE,
     Fenced: grpc.StatusCode.ABORTED,
@@ -59,18 +67,24 @@ _STATUS: dict[type[QuorateError], grpc.StatusCode] = {
     LimitReached: grpc.StatusCode.RESOURCE_EXHAUSTED,
     MissingMessages: grpc.StatusCode.FAILED_PRECONDITION,
     OutOfOrder: grpc.StatusCode.OUT_OF_RANGE,
+    QueueElsewhere: grpc.StatusCode.UNAVAILABLE,
     RegIdInUse: grpc.StatusCode.ALREADY_EXISTS,
     SourceActive: grpc.StatusCode.ALREADY_EXISTS,
     StateUnavailable: grpc.StatusCode.UNAVAILABLE,
     StorageFailed: grpc.StatusCode.INTERNAL,
     TakenOver: grpc.StatusCode.ABORTED,
     StorageUnreadable: grpc.StatusCode.INTERNAL,
+    StoreFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    StoreLags: grpc.StatusCode.UNAVAILABLE,
     StoreStopping: grpc.StatusCode.UNAVAILABLE,
     TooManyRegistrations: grpc.StatusCode.RESOURCE_EXHAUSTED,
     TooManySubscriptions: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    PastUnavailable: grpc.StatusCode.OUT_OF_RANGE,
+    PositionNotReached: grpc.StatusCode.UNAVAILABLE,
     TopicHasNoKeys: grpc.StatusCode.FAILED_PRECONDITION,
     TopicRefused: grpc.StatusCode.PERMISSION_DENIED,
     UnknownBookmark: grpc.StatusCode.NOT_FOUND,
+    UnknownQueue: grpc.StatusCode.NOT_FOUND,
     UnknownTopic: grpc.StatusCode.NOT_FOUND,
     VersionMismatch: grpc.StatusCode.FAILED_PRECONDITION,
 }
@@ -82,6 +96,9 @@ _TEXT_MAX = 1000
 # gRPC's texts for a port where another service answers.
 # Silence is not among them: a store that is paused is silent too.
 _NOT_GRPC = ("http1", "Failed parsing HTTP/2", "unexpected content-type")
+
+_BROKEN_OFF = "Internal error from Core"
+"""gRPC's text for a call that this end could not begin or go on with."""
 
 _TLS_TROUBLES = {
     "certificate has expired": "the certificate of the other end has expired",
@@ -173,6 +190,8 @@ def _meaning(
         )
     if any(hint.lower() in detail.lower() for hint in _NOT_GRPC):
         return NotAStore(address, detail)
+    if detail == _BROKEN_OFF:
+        return Unreachable(address, "the call broke off on this end")
     if trouble := _tls_trouble(address, detail):
         return TlsFailed(address, trouble)
     return Unreachable(address, detail)
@@ -190,6 +209,6 @@ def _tls_trouble(address: str, detail: str) -> str:
 
 
 def check_version(address: str, theirs: int) -> None:
-    """Raise VersionMismatch unless the peer speaks this protocol version."""
-    if theirs != PROTOCOL_VERSION:
+    """Raise VersionMismatch unless the peer speaks a version that this side understands."""
+    if theirs not in PROTOCOL_VERSIONS:
         raise VersionMismatch(address, PROTOCOL_VERSION, theirs)

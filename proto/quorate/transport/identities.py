@@ -8,14 +8,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import grpc.aio
 
 from quorate.protocol.access import Names
 from quorate.protocol.errors import ConfigurationInvalid
-from quorate.transport.credentials import WatchedFile
+from quorate.transport.watched_files import WatchedFiles
 
 _HASH_CHARACTERS = 64
 _TOKEN_BYTES = 32
@@ -32,6 +34,27 @@ def hash_of(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
+class Tokens(Protocol):
+    """The tokens that an end accepts."""
+
+    def identity_of(self, token: str) -> str | None:
+        """Return the identity that has this token; None: none has it."""
+        ...
+
+
+class EitherToken:
+    """The tokens of several kinds."""
+
+    def __init__(self, kinds: Sequence[Tokens]) -> None:
+        """kinds: the first one that knows a token says whose it is."""
+        self._kinds = tuple(kinds)
+
+    def identity_of(self, token: str) -> str | None:
+        """Return the identity that has this token; None: none has it."""
+        found = (each.identity_of(token) for each in self._kinds)
+        return next((identity for identity in found if identity is not None), None)
+
+
 class TokenFile:
     """The tokens that an end accepts: lines of an identity and the hash of its token.
 
@@ -40,7 +63,8 @@ class TokenFile:
 
     def __init__(self, path: str) -> None:
         """Read the file. Raises ConfigurationInvalid."""
-        self._identities = WatchedFile(path, read_tokens, "the tokens that were there before stay")
+        kept = "the tokens that were there before stay"
+        self._identities = WatchedFiles((path,), partial(read_tokens, path), kept)
 
     def identity_of(self, token: str) -> str | None:
         """Return the identity that has this token; None: none has it."""
@@ -71,7 +95,7 @@ def read_tokens(path: str) -> dict[str, str]:
     return found
 
 
-def names_of(context: grpc.aio.ServicerContext[Any, Any], tokens: TokenFile | None) -> Names:
+def names_of(context: grpc.aio.ServicerContext[Any, Any], tokens: Tokens | None) -> Names:
     """Return the names of a caller; empty: it has none, or its token is not known."""
     token = _token_of(context)
     if token is None:

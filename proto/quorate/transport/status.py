@@ -11,9 +11,17 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.v1.store_pb2 import StatusRequest, StatusResponse
 
 
-def status_request(topic_pattern: str = "") -> StatusRequest:
-    """Return the request for a status. topic_pattern: of the sources; empty: all of them."""
-    return StatusRequest(protocol_version=PROTOCOL_VERSION, topic_pattern=topic_pattern)
+def status_request(topic_pattern: str = "", subscriptions_max: int = 0) -> StatusRequest:
+    """Return the request for a status.
+
+    - topic_pattern: of the sources; empty: all of them.
+    - subscriptions_max: how many subscriptions to report at most.
+    """
+    return StatusRequest(
+        protocol_version=PROTOCOL_VERSION,
+        topic_pattern=topic_pattern,
+        subscriptions_max=subscriptions_max,
+    )
 
 
 async def read_status(parts: AsyncIterable[StatusResponse]) -> StatusResponse:

@@ -1,14 +1,18 @@
-"""The turns of calls to one peer: so many at a time, the others one after the other.
+"""Turns: so many callers at a time, the others one after the other.
 
-What the calls say is not known here.
+What they do in their turn is not known here.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Self
+
+BEGINNING_SECONDS_MAX = 1.0
+"""Seconds after which one that begins lets another one begin, too, though it is not done."""
 
 
 class Turn:
@@ -47,3 +51,23 @@ class Turn:
         if self._taken_of is not None:
             self._taken_of.release()
             self._taken_of = None
+
+
+@contextlib.asynccontextmanager
+async def beginning(places: asyncio.Semaphore, until: float) -> AsyncIterator[None]:
+    """Wait for a turn to begin something, which the block does.
+
+    A block that takes long, as while stores are away, gives its place to another one.
+
+    until: the loop's time at which the block begins without a place.
+    """
+    with Turn(lambda: places) as turn:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                await turn.take()
+        loop = asyncio.get_running_loop()
+        given_back = loop.call_later(BEGINNING_SECONDS_MAX, turn.give_back)
+        try:
+            yield
+        finally:
+            given_back.cancel()

@@ -204,20 +204,34 @@ class Fragment(_message.Message):
     def __init__(self, at: _Optional[int] = ..., size: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class AppendOpen(_message.Message):
-    __slots__ = ("information", "instance", "retained_from", "protocol_version", "lifetimes", "incarnation")
+    __slots__ = ("information", "instance", "retained_from", "protocol_version", "lifetimes", "incarnation", "application")
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     LIFETIMES_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
     information: SourceInformation
     instance: bytes
     retained_from: int
     protocol_version: int
     lifetimes: Lifetimes
     incarnation: bytes
-    def __init__(self, information: _Optional[_Union[SourceInformation, _Mapping]] = ..., instance: _Optional[bytes] = ..., retained_from: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[Lifetimes, _Mapping]] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
+    application: Application
+    def __init__(self, information: _Optional[_Union[SourceInformation, _Mapping]] = ..., instance: _Optional[bytes] = ..., retained_from: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[Lifetimes, _Mapping]] = ..., incarnation: _Optional[bytes] = ..., application: _Optional[_Union[Application, _Mapping]] = ...) -> None: ...
+
+class Application(_message.Message):
+    __slots__ = ("name", "program", "host", "process_id")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_ID_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    program: str
+    host: str
+    process_id: int
+    def __init__(self, name: _Optional[str] = ..., program: _Optional[str] = ..., host: _Optional[str] = ..., process_id: _Optional[int] = ...) -> None: ...
 
 class Lifetimes(_message.Message):
     __slots__ = ("activity_timeout_seconds", "state_lifetime_seconds")

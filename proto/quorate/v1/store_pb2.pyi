@@ -19,6 +19,14 @@ class Delivered(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DELIVERED_STABLE: _ClassVar[Delivered]
     DELIVERED_DURABLE: _ClassVar[Delivered]
     DELIVERED_LIVE: _ClassVar[Delivered]
+
+class LeftReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LEFT_REASON_UNSPECIFIED: _ClassVar[LeftReason]
+    LEFT_REASON_NO_MATCH: _ClassVar[LeftReason]
+    LEFT_REASON_DELETED: _ClassVar[LeftReason]
+    LEFT_REASON_EXPIRED: _ClassVar[LeftReason]
+    LEFT_REASON_ENDED: _ClassVar[LeftReason]
 DELETION_UNSPECIFIED: Deletion
 DELETION_EXPIRED: Deletion
 DELETION_DEREGISTERED: Deletion
@@ -26,6 +34,11 @@ DELIVERED_UNSPECIFIED: Delivered
 DELIVERED_STABLE: Delivered
 DELIVERED_DURABLE: Delivered
 DELIVERED_LIVE: Delivered
+LEFT_REASON_UNSPECIFIED: LeftReason
+LEFT_REASON_NO_MATCH: LeftReason
+LEFT_REASON_DELETED: LeftReason
+LEFT_REASON_EXPIRED: LeftReason
+LEFT_REASON_ENDED: LeftReason
 
 class PromiseRequest(_message.Message):
     __slots__ = ("source", "epoch", "reg_id", "instance", "take_over", "protocol_version", "decided_epoch")
@@ -198,7 +211,7 @@ class Durable(_message.Message):
     def __init__(self, upto: _Optional[int] = ...) -> None: ...
 
 class RegisterReceiverRequest(_message.Message):
-    __slots__ = ("source", "session_id", "reg_id", "epoch", "protocol_version", "lifetimes", "instance", "take_over", "not_waited_for", "ended_epoch", "spent_epoch", "asks_only")
+    __slots__ = ("source", "session_id", "reg_id", "epoch", "protocol_version", "lifetimes", "instance", "take_over", "not_waited_for", "ended_epoch", "spent_epoch", "asks_only", "application")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
@@ -211,6 +224,7 @@ class RegisterReceiverRequest(_message.Message):
     ENDED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     SPENT_EPOCH_FIELD_NUMBER: _ClassVar[int]
     ASKS_ONLY_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     session_id: int
     reg_id: int
@@ -223,7 +237,8 @@ class RegisterReceiverRequest(_message.Message):
     ended_epoch: int
     spent_epoch: int
     asks_only: bool
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[_messages_pb2.Lifetimes, _Mapping]] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., not_waited_for: bool = ..., ended_epoch: _Optional[int] = ..., spent_epoch: _Optional[int] = ..., asks_only: bool = ...) -> None: ...
+    application: _messages_pb2.Application
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[_messages_pb2.Lifetimes, _Mapping]] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., not_waited_for: bool = ..., ended_epoch: _Optional[int] = ..., spent_epoch: _Optional[int] = ..., asks_only: bool = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ...) -> None: ...
 
 class RegisterReceiverResponse(_message.Message):
     __slots__ = ("reg_id", "source_reg_id", "incarnation", "limbo", "acknowledged_upto", "low", "high", "stable_upto", "known", "lineage", "retained_from", "durability", "ended_epoch", "spent_epoch", "known_stores", "epoch", "lifetimes")
@@ -356,15 +371,24 @@ class SnapshotEnd(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StatusRequest(_message.Message):
-    __slots__ = ("protocol_version", "topic_pattern")
+    __slots__ = ("protocol_version", "topic_pattern", "subscriptions_max")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     TOPIC_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTIONS_MAX_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     topic_pattern: str
-    def __init__(self, protocol_version: _Optional[int] = ..., topic_pattern: _Optional[str] = ...) -> None: ...
+    subscriptions_max: int
+    def __init__(self, protocol_version: _Optional[int] = ..., topic_pattern: _Optional[str] = ..., subscriptions_max: _Optional[int] = ...) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("store_name", "address", "version", "incarnation", "limbo", "uptime_seconds", "durability", "data_directory", "disk_bytes", "disk_free_bytes", "disk_free_warning_bytes", "disk_free_min_bytes", "position", "messages", "bytes", "syncs", "sync_seconds", "rejected", "sources", "limbo_reason", "starts", "peers", "repair", "accepted_losses", "retention", "source_count")
+    __slots__ = ("store_name", "address", "version", "incarnation", "limbo", "uptime_seconds", "durability", "data_directory", "disk_bytes", "disk_free_bytes", "disk_free_warning_bytes", "disk_free_min_bytes", "position", "messages", "bytes", "syncs", "sync_seconds", "rejected", "sources", "limbo_reason", "starts", "peers", "repair", "accepted_losses", "retention", "source_count", "clock_ns", "certificate_ends", "shared_settings", "denied", "denied_seconds_ago", "subscription_count", "not_json", "capacity", "subscriptions")
+    class SharedSettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -391,6 +415,15 @@ class StatusResponse(_message.Message):
     ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
     RETENTION_FIELD_NUMBER: _ClassVar[int]
     SOURCE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_NS_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_ENDS_FIELD_NUMBER: _ClassVar[int]
+    SHARED_SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    DENIED_FIELD_NUMBER: _ClassVar[int]
+    DENIED_SECONDS_AGO_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    NOT_JSON_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     store_name: str
     address: str
     version: str
@@ -417,7 +450,34 @@ class StatusResponse(_message.Message):
     accepted_losses: _containers.RepeatedCompositeFieldContainer[LossRecord]
     retention: RetentionStatus
     source_count: int
-    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., uptime_seconds: _Optional[float] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., data_directory: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_free_warning_bytes: _Optional[int] = ..., disk_free_min_bytes: _Optional[int] = ..., position: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., syncs: _Optional[int] = ..., sync_seconds: _Optional[float] = ..., rejected: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStatus, _Mapping]]] = ..., limbo_reason: _Optional[str] = ..., starts: _Optional[int] = ..., peers: _Optional[_Iterable[_Union[PeerStatus, _Mapping]]] = ..., repair: _Optional[_Union[RepairStatus, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., retention: _Optional[_Union[RetentionStatus, _Mapping]] = ..., source_count: _Optional[int] = ...) -> None: ...
+    clock_ns: int
+    certificate_ends: float
+    shared_settings: _containers.ScalarMap[str, str]
+    denied: int
+    denied_seconds_ago: float
+    subscription_count: int
+    not_json: int
+    capacity: CapacityStatus
+    subscriptions: _containers.RepeatedCompositeFieldContainer[SubscriptionStatus]
+    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., uptime_seconds: _Optional[float] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., data_directory: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_free_warning_bytes: _Optional[int] = ..., disk_free_min_bytes: _Optional[int] = ..., position: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., syncs: _Optional[int] = ..., sync_seconds: _Optional[float] = ..., rejected: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStatus, _Mapping]]] = ..., limbo_reason: _Optional[str] = ..., starts: _Optional[int] = ..., peers: _Optional[_Iterable[_Union[PeerStatus, _Mapping]]] = ..., repair: _Optional[_Union[RepairStatus, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., retention: _Optional[_Union[RetentionStatus, _Mapping]] = ..., source_count: _Optional[int] = ..., clock_ns: _Optional[int] = ..., certificate_ends: _Optional[float] = ..., shared_settings: _Optional[_Mapping[str, str]] = ..., denied: _Optional[int] = ..., denied_seconds_ago: _Optional[float] = ..., subscription_count: _Optional[int] = ..., not_json: _Optional[int] = ..., capacity: _Optional[_Union[CapacityStatus, _Mapping]] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionStatus, _Mapping]]] = ...) -> None: ...
+
+class CapacityStatus(_message.Message):
+    __slots__ = ("bytes_max", "bytes", "sources_max", "receivers_max", "receivers", "refused", "kept_because")
+    BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_MAX_FIELD_NUMBER: _ClassVar[int]
+    RECEIVERS_MAX_FIELD_NUMBER: _ClassVar[int]
+    RECEIVERS_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    KEPT_BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    bytes_max: int
+    bytes: int
+    sources_max: int
+    receivers_max: int
+    receivers: int
+    refused: int
+    kept_because: str
+    def __init__(self, bytes_max: _Optional[int] = ..., bytes: _Optional[int] = ..., sources_max: _Optional[int] = ..., receivers_max: _Optional[int] = ..., receivers: _Optional[int] = ..., refused: _Optional[int] = ..., kept_because: _Optional[str] = ...) -> None: ...
 
 class JournalRequest(_message.Message):
     __slots__ = ("protocol_version", "topic_pattern", "subscriptions_max")
@@ -472,7 +532,7 @@ class JournalSource(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., messages: _Optional[int] = ..., first_ns: _Optional[int] = ..., last_ns: _Optional[int] = ..., bytes: _Optional[int] = ..., compressed: bool = ..., archived_upto: _Optional[int] = ..., kept_because: _Optional[str] = ...) -> None: ...
 
 class SubscriptionStatus(_message.Message):
-    __slots__ = ("client", "topic", "pattern", "delivered", "where", "seconds", "behind")
+    __slots__ = ("client", "topic", "pattern", "delivered", "where", "seconds", "behind", "application", "not_json")
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PATTERN_FIELD_NUMBER: _ClassVar[int]
@@ -480,6 +540,8 @@ class SubscriptionStatus(_message.Message):
     WHERE_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     BEHIND_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
+    NOT_JSON_FIELD_NUMBER: _ClassVar[int]
     client: str
     topic: str
     pattern: str
@@ -487,7 +549,9 @@ class SubscriptionStatus(_message.Message):
     where: str
     seconds: float
     behind: int
-    def __init__(self, client: _Optional[str] = ..., topic: _Optional[str] = ..., pattern: _Optional[str] = ..., delivered: _Optional[_Union[Delivered, str]] = ..., where: _Optional[str] = ..., seconds: _Optional[float] = ..., behind: _Optional[int] = ...) -> None: ...
+    application: _messages_pb2.Application
+    not_json: int
+    def __init__(self, client: _Optional[str] = ..., topic: _Optional[str] = ..., pattern: _Optional[str] = ..., delivered: _Optional[_Union[Delivered, str]] = ..., where: _Optional[str] = ..., seconds: _Optional[float] = ..., behind: _Optional[int] = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ..., not_json: _Optional[int] = ...) -> None: ...
 
 class RetentionStatus(_message.Message):
     __slots__ = ("messages", "batches", "bytes", "held_up")
@@ -570,7 +634,7 @@ class ScrubStatus(_message.Message):
     def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ..., part: _Optional[float] = ..., passes: _Optional[int] = ..., unreadable: _Optional[int] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
-    __slots__ = ("information", "reg_id", "promised_epoch", "begun_epoch", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "lineage", "limbo", "limbo_reason", "membership", "unreadable", "accepted_losses", "proxy", "clean", "inactive_seconds", "retained_from", "archived_upto", "journal_bytes", "released_bytes", "kept_because", "durability", "ended_receivers", "may_miss_receivers", "conflicts", "rows")
+    __slots__ = ("information", "reg_id", "promised_epoch", "begun_epoch", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "lineage", "limbo", "limbo_reason", "membership", "unreadable", "accepted_losses", "proxy", "clean", "inactive_seconds", "retained_from", "archived_upto", "journal_bytes", "released_bytes", "kept_because", "durability", "ended_receivers", "may_miss_receivers", "conflicts", "rows", "application")
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -600,6 +664,7 @@ class SourceStatus(_message.Message):
     MAY_MISS_RECEIVERS_FIELD_NUMBER: _ClassVar[int]
     CONFLICTS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
     information: _messages_pb2.SourceInformation
     reg_id: int
     promised_epoch: int
@@ -629,7 +694,8 @@ class SourceStatus(_message.Message):
     may_miss_receivers: bool
     conflicts: _containers.RepeatedCompositeFieldContainer[Conflict]
     rows: RowsStatus
-    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun_epoch: _Optional[int] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., unreadable: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., proxy: _Optional[str] = ..., clean: bool = ..., inactive_seconds: _Optional[float] = ..., retained_from: _Optional[int] = ..., archived_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., released_bytes: _Optional[int] = ..., kept_because: _Optional[str] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., conflicts: _Optional[_Iterable[_Union[Conflict, _Mapping]]] = ..., rows: _Optional[_Union[RowsStatus, _Mapping]] = ...) -> None: ...
+    application: _messages_pb2.Application
+    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun_epoch: _Optional[int] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., unreadable: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., proxy: _Optional[str] = ..., clean: bool = ..., inactive_seconds: _Optional[float] = ..., retained_from: _Optional[int] = ..., archived_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., released_bytes: _Optional[int] = ..., kept_because: _Optional[str] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., conflicts: _Optional[_Iterable[_Union[Conflict, _Mapping]]] = ..., rows: _Optional[_Union[RowsStatus, _Mapping]] = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ...) -> None: ...
 
 class Conflict(_message.Message):
     __slots__ = ("other", "first", "last")
@@ -642,20 +708,24 @@ class Conflict(_message.Message):
     def __init__(self, other: _Optional[str] = ..., first: _Optional[int] = ..., last: _Optional[int] = ...) -> None: ...
 
 class ReceiverStatus(_message.Message):
-    __slots__ = ("session_id", "reg_id", "epoch", "acknowledged_upto", "not_waited_for", "confirmed_epoch")
+    __slots__ = ("session_id", "reg_id", "epoch", "acknowledged_upto", "not_waited_for", "confirmed_epoch", "application", "inactive_seconds")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_UPTO_FIELD_NUMBER: _ClassVar[int]
     NOT_WAITED_FOR_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
+    INACTIVE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     session_id: int
     reg_id: int
     epoch: int
     acknowledged_upto: int
     not_waited_for: bool
     confirmed_epoch: int
-    def __init__(self, session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., acknowledged_upto: _Optional[int] = ..., not_waited_for: bool = ..., confirmed_epoch: _Optional[int] = ...) -> None: ...
+    application: _messages_pb2.Application
+    inactive_seconds: float
+    def __init__(self, session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., acknowledged_upto: _Optional[int] = ..., not_waited_for: bool = ..., confirmed_epoch: _Optional[int] = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ..., inactive_seconds: _Optional[float] = ...) -> None: ...
 
 class DeregisterRequest(_message.Message):
     __slots__ = ("source", "receiver_session_id", "epoch", "protocol_version", "unused_promise_to", "instance")
@@ -805,6 +875,32 @@ class SourceInventory(_message.Message):
     deleted_upto: int
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., promised_to: _Optional[bytes] = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., limbo: bool = ..., live: bool = ..., clean: bool = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reg_id: _Optional[int] = ..., deletion: _Optional[_Union[Deletion, str]] = ..., proxy: bool = ..., retained_from: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_epoch: _Optional[int] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., spent_receiver_epoch: _Optional[int] = ..., deleted_upto: _Optional[int] = ...) -> None: ...
 
+class ReleaseRequest(_message.Message):
+    __slots__ = ("protocol_version", "topic_pattern", "before_ns", "unread_too")
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_NS_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_TOO_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    topic_pattern: str
+    before_ns: int
+    unread_too: bool
+    def __init__(self, protocol_version: _Optional[int] = ..., topic_pattern: _Optional[str] = ..., before_ns: _Optional[int] = ..., unread_too: bool = ...) -> None: ...
+
+class ReleaseResponse(_message.Message):
+    __slots__ = ("source", "messages", "bytes", "retained_from", "kept_because")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
+    KEPT_BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    messages: int
+    bytes: int
+    retained_from: int
+    kept_because: str
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., retained_from: _Optional[int] = ..., kept_because: _Optional[str] = ...) -> None: ...
+
 class ArchivedRequest(_message.Message):
     __slots__ = ("source", "upto", "protocol_version")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
@@ -925,6 +1021,48 @@ class AcceptLossResponse(_message.Message):
     records: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, records: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class BackupRequest(_message.Message):
+    __slots__ = ("protocol_version",)
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
+
+class BackupResponse(_message.Message):
+    __slots__ = ("opened", "file", "data", "done")
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    opened: BackupOpened
+    file: BackupFile
+    data: bytes
+    done: BackupDone
+    def __init__(self, opened: _Optional[_Union[BackupOpened, _Mapping]] = ..., file: _Optional[_Union[BackupFile, _Mapping]] = ..., data: _Optional[bytes] = ..., done: _Optional[_Union[BackupDone, _Mapping]] = ...) -> None: ...
+
+class BackupOpened(_message.Message):
+    __slots__ = ("store_name", "commit", "bytes")
+    STORE_NAME_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    store_name: str
+    commit: int
+    bytes: int
+    def __init__(self, store_name: _Optional[str] = ..., commit: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class BackupFile(_message.Message):
+    __slots__ = ("path", "size")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    size: int
+    def __init__(self, path: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
+
+class BackupDone(_message.Message):
+    __slots__ = ("files",)
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    files: int
+    def __init__(self, files: _Optional[int] = ...) -> None: ...
+
 class RestoreRequest(_message.Message):
     __slots__ = ("open", "batch", "fragment")
     OPEN_FIELD_NUMBER: _ClassVar[int]
@@ -1004,7 +1142,7 @@ class RestoreDone(_message.Message):
     def __init__(self, written: _Optional[int] = ..., held_already: _Optional[int] = ..., lacking: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., limbo: bool = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
-    __slots__ = ("protocol_version", "topic", "pattern", "position", "now", "since_ns", "bookmarks", "before_bookmarks", "delivered", "where", "select", "end_position", "end_now", "end_bookmark", "end_before_bookmark", "end_before_ns")
+    __slots__ = ("protocol_version", "topic", "pattern", "position", "now", "since_ns", "bookmarks", "before_bookmarks", "delivered", "where", "select", "end_position", "end_now", "end_bookmarks", "end_before_bookmarks", "end_before_ns", "application")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PATTERN_FIELD_NUMBER: _ClassVar[int]
@@ -1018,9 +1156,10 @@ class SubscribeRequest(_message.Message):
     SELECT_FIELD_NUMBER: _ClassVar[int]
     END_POSITION_FIELD_NUMBER: _ClassVar[int]
     END_NOW_FIELD_NUMBER: _ClassVar[int]
-    END_BOOKMARK_FIELD_NUMBER: _ClassVar[int]
-    END_BEFORE_BOOKMARK_FIELD_NUMBER: _ClassVar[int]
+    END_BOOKMARKS_FIELD_NUMBER: _ClassVar[int]
+    END_BEFORE_BOOKMARKS_FIELD_NUMBER: _ClassVar[int]
     END_BEFORE_NS_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     topic: str
     pattern: str
@@ -1034,10 +1173,11 @@ class SubscribeRequest(_message.Message):
     select: str
     end_position: Position
     end_now: bool
-    end_bookmark: Place
-    end_before_bookmark: Place
+    end_bookmarks: Position
+    end_before_bookmarks: Position
     end_before_ns: int
-    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., pattern: _Optional[str] = ..., position: _Optional[_Union[Position, _Mapping]] = ..., now: bool = ..., since_ns: _Optional[int] = ..., bookmarks: _Optional[_Union[Position, _Mapping]] = ..., before_bookmarks: _Optional[_Union[Position, _Mapping]] = ..., delivered: _Optional[_Union[Delivered, str]] = ..., where: _Optional[str] = ..., select: _Optional[str] = ..., end_position: _Optional[_Union[Position, _Mapping]] = ..., end_now: bool = ..., end_bookmark: _Optional[_Union[Place, _Mapping]] = ..., end_before_bookmark: _Optional[_Union[Place, _Mapping]] = ..., end_before_ns: _Optional[int] = ...) -> None: ...
+    application: _messages_pb2.Application
+    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., pattern: _Optional[str] = ..., position: _Optional[_Union[Position, _Mapping]] = ..., now: bool = ..., since_ns: _Optional[int] = ..., bookmarks: _Optional[_Union[Position, _Mapping]] = ..., before_bookmarks: _Optional[_Union[Position, _Mapping]] = ..., delivered: _Optional[_Union[Delivered, str]] = ..., where: _Optional[str] = ..., select: _Optional[str] = ..., end_position: _Optional[_Union[Position, _Mapping]] = ..., end_now: bool = ..., end_bookmarks: _Optional[_Union[Position, _Mapping]] = ..., end_before_bookmarks: _Optional[_Union[Position, _Mapping]] = ..., end_before_ns: _Optional[int] = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ...) -> None: ...
 
 class Place(_message.Message):
     __slots__ = ("source", "epoch", "sequence")
@@ -1068,18 +1208,20 @@ class SubscribeResponse(_message.Message):
     def __init__(self, begins: _Optional[_Union[Position, _Mapping]] = ..., given: _Optional[_Iterable[_Union[Given, _Mapping]]] = ..., completed: bool = ..., ends: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
 
 class Given(_message.Message):
-    __slots__ = ("fetched", "selected", "gone", "moved", "set_aside")
+    __slots__ = ("fetched", "selected", "gone", "moved", "set_aside", "stable_upto")
     FETCHED_FIELD_NUMBER: _ClassVar[int]
     SELECTED_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
     MOVED_FIELD_NUMBER: _ClassVar[int]
     SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
+    STABLE_UPTO_FIELD_NUMBER: _ClassVar[int]
     fetched: _messages_pb2.Fetched
     selected: Selected
     gone: Gone
     moved: Place
     set_aside: SetAside
-    def __init__(self, fetched: _Optional[_Union[_messages_pb2.Fetched, _Mapping]] = ..., selected: _Optional[_Union[Selected, _Mapping]] = ..., gone: _Optional[_Union[Gone, _Mapping]] = ..., moved: _Optional[_Union[Place, _Mapping]] = ..., set_aside: _Optional[_Union[SetAside, _Mapping]] = ...) -> None: ...
+    stable_upto: int
+    def __init__(self, fetched: _Optional[_Union[_messages_pb2.Fetched, _Mapping]] = ..., selected: _Optional[_Union[Selected, _Mapping]] = ..., gone: _Optional[_Union[Gone, _Mapping]] = ..., moved: _Optional[_Union[Place, _Mapping]] = ..., set_aside: _Optional[_Union[SetAside, _Mapping]] = ..., stable_upto: _Optional[int] = ...) -> None: ...
 
 class Selected(_message.Message):
     __slots__ = ("batch", "offsets", "upto")
@@ -1118,7 +1260,7 @@ class SetAside(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class QueryStateRequest(_message.Message):
-    __slots__ = ("protocol_version", "topic", "keys", "where", "select", "order_by", "limit", "counts_only", "at_least", "wait_seconds")
+    __slots__ = ("protocol_version", "topic", "keys", "where", "select", "order_by", "limit", "counts_only", "at_least", "wait_seconds", "as_of_ns")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
@@ -1129,6 +1271,7 @@ class QueryStateRequest(_message.Message):
     COUNTS_ONLY_FIELD_NUMBER: _ClassVar[int]
     AT_LEAST_FIELD_NUMBER: _ClassVar[int]
     WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_NS_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     topic: str
     keys: _containers.RepeatedCompositeFieldContainer[StateKey]
@@ -1139,7 +1282,8 @@ class QueryStateRequest(_message.Message):
     counts_only: bool
     at_least: Position
     wait_seconds: float
-    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., keys: _Optional[_Iterable[_Union[StateKey, _Mapping]]] = ..., where: _Optional[str] = ..., select: _Optional[str] = ..., order_by: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., counts_only: bool = ..., at_least: _Optional[_Union[Position, _Mapping]] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
+    as_of_ns: int
+    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., keys: _Optional[_Iterable[_Union[StateKey, _Mapping]]] = ..., where: _Optional[str] = ..., select: _Optional[str] = ..., order_by: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., counts_only: bool = ..., at_least: _Optional[_Union[Position, _Mapping]] = ..., wait_seconds: _Optional[float] = ..., as_of_ns: _Optional[int] = ...) -> None: ...
 
 class StateKey(_message.Message):
     __slots__ = ("raw", "values")
@@ -1164,6 +1308,46 @@ class StateEnd(_message.Message):
     COUNT_FIELD_NUMBER: _ClassVar[int]
     count: int
     def __init__(self, count: _Optional[int] = ...) -> None: ...
+
+class WatchStateRequest(_message.Message):
+    __slots__ = ("protocol_version", "topic", "where", "select", "behind", "at_least", "wait_seconds")
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    SELECT_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    AT_LEAST_FIELD_NUMBER: _ClassVar[int]
+    WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    topic: str
+    where: str
+    select: str
+    behind: Position
+    at_least: Position
+    wait_seconds: float
+    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., where: _Optional[str] = ..., select: _Optional[str] = ..., behind: _Optional[_Union[Position, _Mapping]] = ..., at_least: _Optional[_Union[Position, _Mapping]] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
+
+class WatchStateResponse(_message.Message):
+    __slots__ = ("begins_anew", "changes", "position")
+    BEGINS_ANEW_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    begins_anew: bool
+    changes: _containers.RepeatedCompositeFieldContainer[StateChange]
+    position: Position
+    def __init__(self, begins_anew: bool = ..., changes: _Optional[_Iterable[_Union[StateChange, _Mapping]]] = ..., position: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
+
+class StateChange(_message.Message):
+    __slots__ = ("key", "row", "reason", "by")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    key: StateKey
+    row: bytes
+    reason: LeftReason
+    by: Place
+    def __init__(self, key: _Optional[_Union[StateKey, _Mapping]] = ..., row: _Optional[bytes] = ..., reason: _Optional[_Union[LeftReason, str]] = ..., by: _Optional[_Union[Place, _Mapping]] = ...) -> None: ...
 
 class DigestStateRequest(_message.Message):
     __slots__ = ("protocol_version", "topic", "at_least", "wait_seconds")

@@ -81,6 +81,11 @@ class StoreStub(object):
                 request_serializer=quorate_dot_v1_dot_store__pb2.QueryStateRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_store__pb2.QueryStateResponse.FromString,
                 _registered_method=True)
+        self.WatchState = channel.unary_stream(
+                '/quorate.v1.Store/WatchState',
+                request_serializer=quorate_dot_v1_dot_store__pb2.WatchStateRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.WatchStateResponse.FromString,
+                _registered_method=True)
         self.DigestState = channel.unary_unary(
                 '/quorate.v1.Store/DigestState',
                 request_serializer=quorate_dot_v1_dot_store__pb2.DigestStateRequest.SerializeToString,
@@ -121,6 +126,11 @@ class StoreStub(object):
                 request_serializer=quorate_dot_v1_dot_store__pb2.DigestRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_store__pb2.DigestResponse.FromString,
                 _registered_method=True)
+        self.Release = channel.unary_stream(
+                '/quorate.v1.Store/Release',
+                request_serializer=quorate_dot_v1_dot_store__pb2.ReleaseRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.ReleaseResponse.FromString,
+                _registered_method=True)
         self.Archived = channel.unary_unary(
                 '/quorate.v1.Store/Archived',
                 request_serializer=quorate_dot_v1_dot_store__pb2.ArchivedRequest.SerializeToString,
@@ -145,6 +155,11 @@ class StoreStub(object):
                 '/quorate.v1.Store/Restore',
                 request_serializer=quorate_dot_v1_dot_store__pb2.RestoreRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_store__pb2.RestoreResponse.FromString,
+                _registered_method=True)
+        self.Backup = channel.unary_stream(
+                '/quorate.v1.Store/Backup',
+                request_serializer=quorate_dot_v1_dot_store__pb2.BackupRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.BackupResponse.FromString,
                 _registered_method=True)
 
 
@@ -215,6 +230,13 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchState(self, request, context):
+        """The state of the world: rows of a topic with keys, and each change of them from now on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DigestState(self, request, context):
         """A digest of the rows of a topic. Stores at one position have the same one.
         """
@@ -272,6 +294,13 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Release(self, request, context):
+        """For operators: let go of old messages, though no bound of retention asks for it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Archived(self, request, context):
         """From the archive job: how far an archive has a source. Retention may wait for it.
         """
@@ -302,6 +331,13 @@ class StoreServicer(object):
 
     def Restore(self, request_iterator, context):
         """For operators: give a store the history of a source from an archive.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Backup(self, request, context):
+        """For operators: a copy of the data directory as it is at one moment.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -355,6 +391,11 @@ def add_StoreServicer_to_server(servicer, server):
                     request_deserializer=quorate_dot_v1_dot_store__pb2.QueryStateRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_store__pb2.QueryStateResponse.SerializeToString,
             ),
+            'WatchState': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchState,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.WatchStateRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.WatchStateResponse.SerializeToString,
+            ),
             'DigestState': grpc.unary_unary_rpc_method_handler(
                     servicer.DigestState,
                     request_deserializer=quorate_dot_v1_dot_store__pb2.DigestStateRequest.FromString,
@@ -395,6 +436,11 @@ def add_StoreServicer_to_server(servicer, server):
                     request_deserializer=quorate_dot_v1_dot_store__pb2.DigestRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_store__pb2.DigestResponse.SerializeToString,
             ),
+            'Release': grpc.unary_stream_rpc_method_handler(
+                    servicer.Release,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.ReleaseRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.ReleaseResponse.SerializeToString,
+            ),
             'Archived': grpc.unary_unary_rpc_method_handler(
                     servicer.Archived,
                     request_deserializer=quorate_dot_v1_dot_store__pb2.ArchivedRequest.FromString,
@@ -419,6 +465,11 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.Restore,
                     request_deserializer=quorate_dot_v1_dot_store__pb2.RestoreRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_store__pb2.RestoreResponse.SerializeToString,
+            ),
+            'Backup': grpc.unary_stream_rpc_method_handler(
+                    servicer.Backup,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.BackupRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.BackupResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -676,6 +727,33 @@ class Store(object):
             _registered_method=True)
 
     @staticmethod
+    def WatchState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/quorate.v1.Store/WatchState',
+            quorate_dot_v1_dot_store__pb2.WatchStateRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.WatchStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def DigestState(request,
             target,
             options=(),
@@ -892,6 +970,33 @@ class Store(object):
             _registered_method=True)
 
     @staticmethod
+    def Release(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/quorate.v1.Store/Release',
+            quorate_dot_v1_dot_store__pb2.ReleaseRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.ReleaseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def Archived(request,
             target,
             options=(),
@@ -1016,6 +1121,33 @@ class Store(object):
             '/quorate.v1.Store/Restore',
             quorate_dot_v1_dot_store__pb2.RestoreRequest.SerializeToString,
             quorate_dot_v1_dot_store__pb2.RestoreResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Backup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/quorate.v1.Store/Backup',
+            quorate_dot_v1_dot_store__pb2.BackupRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.BackupResponse.FromString,
             options,
             channel_credentials,
             insecure,

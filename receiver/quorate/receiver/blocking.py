@@ -12,6 +12,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
+from quorate.protocol.bookmarks import Position
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.timeouts import check_timeout
@@ -22,6 +23,7 @@ from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
 from quorate.receiver.receiver import CLOSE_SECONDS
 from quorate.receiver.receiver import Receiver as AsyncReceiver
 from quorate.receiver.start import Start
+from quorate.receiver.traced import Spans
 from quorate.transport.blocking import run_blocking
 from quorate.transport.connections import Connections
 
@@ -100,6 +102,19 @@ class Receiver:
         return self._receiver.sources
 
     @property
+    def position(self) -> Position:
+        """The position behind all that was acknowledged, as that of quorate.receiver.Receiver."""
+        return run_blocking(self._position())
+
+    async def _position(self) -> Position:
+        return self._receiver.position
+
+    @property
+    def not_json(self) -> int:
+        """The number of payloads so far that are no JSON, of those that `where` looked into."""
+        return self._receiver.not_json
+
+    @property
     def known_topics(self) -> tuple[str, ...]:
         """The topics that the stores had when they were first asked; at most 100 from each."""
         return self._receiver.known_topics
@@ -107,6 +122,9 @@ class Receiver:
     def __iter__(self) -> Iterator[Message]:
         """Yield the messages, one by one, until the receiver is closed. Raises Fenced."""
         cursor = self._receiver._cursor
+        if (spans := self._receiver._spans) is not None:
+            yield from self._traced(spans)
+            return
         while True:
             batch = cursor.batch
             for message in cursor.messages:
@@ -118,6 +136,20 @@ class Receiver:
                 if following is None:
                     return
                 cursor.enter_messages(following)
+
+    def _traced(self, spans: Spans) -> Iterator[Message]:
+        """Yield the messages, each with a span."""
+        cursor = self._receiver._cursor
+        while True:
+            spans.asked()
+            if (message := cursor.take()) is not None:
+                yield spans.hand_over(message)
+                continue
+            cursor.leave()
+            following = self._next()
+            if following is None:
+                return
+            cursor.enter_messages(following)
 
     def batches(self) -> Iterator[DeliveredBatch]:
         """Yield the messages, a batch at a time. Errors and the end are those of iterating."""
@@ -139,6 +171,8 @@ class Receiver:
         """
         check_timeout(timeout)
         self._receiver._check_open()
+        if (spans := self._receiver._spans) is not None:
+            spans.asked()
         cursor = self._receiver._cursor
         message = cursor.take()
         if message is None:
@@ -149,6 +183,8 @@ class Receiver:
                 return None
             cursor.enter_messages(batch)
             message = cursor.take()
+        if spans is not None and message is not None:
+            return spans.hand_over(message)
         return message
 
     def flush(self, timeout: float | None = None) -> None:

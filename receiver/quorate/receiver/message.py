@@ -10,7 +10,8 @@ from datetime import datetime
 from itertools import repeat
 from typing import TypeVar
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
+from quorate.protocol.attributes import Attributes
+from quorate.protocol.bookmarks import Bookmark
 from quorate.protocol.columns import Body
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.fragments import LargeBatch
@@ -144,9 +145,7 @@ class DeliveredBatch:
         """Return the attributes of one of its messages."""
         attributes = self._attributes
         if attributes is None:
-            columns = self._columns()
-            each = columns.read_attributes() or [NO_ATTRIBUTES] * columns.count
-            attributes = self._attributes = self._own(each)
+            attributes = self._attributes = self._own(self._columns().read_every_attributes())
         own = attributes[sequence - self.first]
         return own._replace(properties=dict(own.properties))  # an application may change it
 
@@ -269,6 +268,11 @@ class Message:
         return self.batch.epoch
 
     @property
+    def bookmark(self) -> Bookmark:
+        """The place of the message, for a subscription or a query that must have it."""
+        return Bookmark(self.batch.source, self.batch.epoch, self.sequence)
+
+    @property
     def timestamp_ns(self) -> int:
         """The time at which it was sent, by the source's clock: nanoseconds since 1970 UTC."""
         return self.batch._time_of(self.sequence)
@@ -287,8 +291,7 @@ class Message:
     def expires(self) -> datetime | None:
         """The time at which it expires, in UTC; None: never. It is delivered also when that is
         past."""
-        expires_ns = self.batch.attributes_of(self.sequence).expires_ns
-        return None if expires_ns is None else moment_of(expires_ns)
+        return self.batch.attributes_of(self.sequence).expires
 
     @property
     def retransmitted(self) -> bool:

@@ -11,12 +11,13 @@ import contextlib
 import logging
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from math import inf
 from types import TracebackType
 from typing import Self
 
+from quorate.protocol.bookmarks import Position
 from quorate.protocol.choices import choice_of, options_of
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import (
@@ -28,7 +29,6 @@ from quorate.protocol.errors import (
     UnknownTopic,
     Unreachable,
     UsedBeforeFork,
-    joined,
 )
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.identity import (
@@ -54,6 +54,7 @@ from quorate.receiver.io.deregister import (
 )
 from quorate.receiver.io.fetch import fetch_from
 from quorate.receiver.io.inbox import Inbox
+from quorate.receiver.io.no_quorum import no_quorum
 from quorate.receiver.io.redelivery import Redelivery
 from quorate.receiver.io.source_session import Session
 from quorate.receiver.io.watch_directory import Watcher
@@ -66,6 +67,7 @@ from quorate.receiver.protocol.directory import (
 from quorate.receiver.protocol.stream import Room
 from quorate.receiver.protocol.subscription import Seen, Subscription
 from quorate.receiver.start import Start
+from quorate.receiver.traced import Spans
 from quorate.transport import forks
 from quorate.transport.connections import Connections
 from quorate.transport.event_log import EventLog
@@ -201,6 +203,9 @@ class Receiver:
         self._what = request.topic or request.topic_pattern
         self._cursor = Cursor(acknowledge)
         """The place of the application in what was delivered."""
+        tracing = connections.tracing if connections is not None else None
+        self._spans = Spans(tracing, acknowledge) if tracing is not None else None
+        """The spans of its messages; None: it makes none."""
         self._delivery = delivery
         self._options = options
         self._reg_ids = {store.address: store.reg_id or reg_id or 0 for store in stores}
@@ -251,6 +256,10 @@ class Receiver:
         Raises Fenced once another instance has registered the same identity.
         """
         cursor = self._cursor
+        if self._spans is not None:
+            async for message in self._spans.messages(cursor, self._next):
+                yield message
+            return
         while True:
             batch = cursor.batch
             for message in cursor.messages:
@@ -285,6 +294,8 @@ class Receiver:
         """
         check_timeout(timeout)
         self._check_open()
+        if self._spans is not None:
+            self._spans.asked()
         message = self._cursor.take()
         if message is None:
             self._cursor.leave()
@@ -294,6 +305,8 @@ class Receiver:
                 return None
             self._cursor.enter_messages(batch)
             message = self._cursor.take()
+        if self._spans is not None and message is not None:
+            return self._spans.hand_over(message)
         return message
 
     async def flush(self, timeout: float | None = None) -> None:
@@ -323,6 +336,21 @@ class Receiver:
     def sources(self) -> tuple[SourceName, ...]:
         """The sources known so far."""
         return tuple(self._sessions)
+
+    @property
+    def position(self) -> Position:
+        """The position behind all that was acknowledged, of each source that it has begun with.
+
+        Print it, store it, and give it to a subscriber as `begin`: what follows is what was not
+        acknowledged yet.
+        """
+        begun = (session for session in self._sessions.values() if session.registered.is_set())
+        return Position({session.source: session.place for session in begun})
+
+    @property
+    def not_json(self) -> int:
+        """The number of payloads so far that are no JSON, of those that `where` looked into."""
+        return self._inbox.not_json
 
     @property
     def known_topics(self) -> tuple[str, ...]:
@@ -439,11 +467,17 @@ class Receiver:
 
     async def _begin(self, timeout: float | None) -> None:
         self._patience = inf if timeout is None else timeout
+        begun = asyncio.get_running_loop().time()
+        until = begun + self._patience
+        async with self._peers.beginning(until):
+            await self._register(until)
+        await self._wait_for_source(begun)
+
+    async def _register(self, until: float) -> None:
+        """Find the stores and the sources, and register with enough of them."""
         self._runner = asyncio.create_task(self._run(), name=f"quorate receiver of {self._what}")
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout_at(until):
                 await self._find_stores()
                 self._subscription.made()
                 self._subscribed.set()
@@ -460,13 +494,17 @@ class Receiver:
             self._subscription.made()
             self._subscribed.set()
         self._may_register.set()
+
+    async def _wait_for_source(self, begun: float) -> None:
+        """Wait for a source, if the application asked for that. begun: when opening began."""
         wait = self._options.wait_for_source
+        registered = any(session.registered.is_set() for session in self._sessions.values())
         if wait is None or registered:
             if not self._sessions:
                 self._tell_no_source()
             return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, begun + wait - loop.time())):
+            async with asyncio.timeout_at(begun + wait):
                 await self._registered.wait()
         self._check_open()
         if not self._registered.is_set():
@@ -541,36 +579,9 @@ class Receiver:
         refusals = (each.registration.protection.refusal for each in self._sessions.values())
         return next((refusal for refusal in refusals if refusal is not None), None)
 
-    def _no_quorum(self, heard: list[Watcher]) -> QuorateError:
-        unheard = [watcher for watcher in self._watchers if watcher not in heard]
-        details = [str(watcher.error) for watcher in unheard if watcher.error]
-        names = dict(self._names)
-        limbo: set[str] = set()
-        deleted: set[str] = set()
-        silent = {watcher.address for watcher in unheard}
-        for session in self._sessions.values():
-            waiting = session.joining.waiting_for_stores()
-            for name, address in session.record.stores:
-                if names.setdefault(address, name) == address:
-                    names[address] = name  # the store was given without a name
-                limbo |= {address} if name in waiting.limbo else set()
-                deleted |= {address} if name in session.registration.deleted else set()
-                silent |= {address} if name in waiting.silent else set()
-            details.append(
-                f"{waiting.source} can be registered with "
-                f"{', '.join(waiting.vouching) or 'no store'}"
-                f", in limbo: {', '.join(waiting.limbo) or 'none'}"
-                f", not registered: {', '.join(waiting.silent) or 'none'}"
-            )
-        answered = {watcher.address for watcher in heard} | limbo
-        return NoQuorum(
-            f"The receiver of {self._what}",
-            _joined(names, answered - silent),
-            _joined(names, silent),
-            joined(details) or "no store's directory was heard in time",
-            _joined(names, limbo - silent),
-            _joined(names, (deleted & limbo) - silent),
-        )
+    def _no_quorum(self, heard: list[Watcher]) -> NoQuorum:
+        sessions = self._sessions.values()
+        return no_quorum(self._what, self._names, self._watchers, heard, sessions)
 
     def _heard(self, store: str, record: SourceRecord | None) -> None:
         """Act on an entry of a store's directory; None: the store can no longer be heard."""
@@ -696,6 +707,8 @@ class Receiver:
         self._closed = True
         self._redelivery.end()
         self._inbox.close()
+        if self._spans is not None:
+            self._spans.end_all()
         try:
             await self._stop_running()
             if self._anonymous:
@@ -755,8 +768,3 @@ def _watch_request(topic: str | None, topic_pattern: str | None) -> store_v1.Wat
     except InvalidArgument as error:
         raise InvalidArgument("topic_pattern", error.detail) from None
     return store_v1.WatchRequest(topic_pattern=pattern.text)
-
-
-def _joined(names: Mapping[str, str], addresses: Set[str]) -> str:
-    """Return the names of the stores at these addresses, in the order in which they were given."""
-    return ", ".join(name for address, name in names.items() if address in addresses)

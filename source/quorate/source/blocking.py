@@ -192,16 +192,17 @@ class Source:
 
     def delete(
         self,
-        key: bytes,
+        key: bytes | None,
         properties: Mapping[str, bytes] | None = None,
         timeout: float | None = None,
         wait_quorum: bool = False,
+        payload: bytes = b"",
     ) -> int:
         """Accept a message that deletes the row of a key, and return its sequence number.
 
         Arguments and errors are those of quorate.source.Source.delete.
         """
-        return self._send_one(deletion(key, properties), timeout, wait_quorum)
+        return self._send_one(deletion(key, properties, payload), timeout, wait_quorum)
 
     def _send_one(self, message: Outgoing, timeout: float | None, wait_quorum: bool) -> int:
         payload, attributes = checked_one(message, self._window.limit, time_ns())
@@ -282,6 +283,24 @@ class Source:
         """
         check_may_wait()
         check_timeout(timeout)
+        if (tracing := self._source._engine.tracing) is None:
+            return self._publish(payload, key, properties, expires, timeout, wait_quorum)
+        with tracing.publishing(self.name, properties) as publishing:
+            receipt = self._publish(
+                payload, key, publishing.properties, expires, timeout, wait_quorum
+            )
+            publishing.is_stable(receipt.sequence, receipt.stores)
+        return receipt
+
+    def _publish(
+        self,
+        payload: bytes,
+        key: bytes | None,
+        properties: Mapping[str, bytes] | None,
+        expires: datetime | float | None,
+        timeout: float | None,
+        wait_quorum: bool,
+    ) -> Receipt:
         since = self._loop.time()
         sequence = self.send(payload, key, properties, expires, timeout, wait_quorum)
         left = None if timeout is None else max(0.0, since + timeout - self._loop.time())

@@ -184,7 +184,7 @@ class SourceOptions(RemembersGiven):
                 "and receivers take",
             )
         host, colon, port = self.listen.rpartition(":")
-        if not host or not colon or not port.isdigit() or int(port) > 65535:
+        if not host or not colon or not port.isdecimal() or int(port) > 65535:
             raise InvalidArgument("listen", f"{self.listen!r} is not of the form host:port")
         if host in ("0.0.0.0", "[::]", "*") and self.advertise is None:
             raise InvalidArgument(

@@ -11,7 +11,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from quorate.protocol.bookmarks import Bookmark
 from quorate.protocol.errors import QuorateError
+from quorate.protocol.identity import SourceName
 from quorate.v1 import messages_pb2 as v1
 
 
@@ -42,6 +44,8 @@ def durability_from_wire(wire: int) -> Durability:
 class Receipt:
     """The proof that a message is stable."""
 
+    source: SourceName
+    """The source that sent the message."""
     sequence: int
     """The sequence number of the message."""
     epoch: int
@@ -54,6 +58,11 @@ class Receipt:
     """The time, in seconds, from publish to stable."""
     groups: tuple[str, ...] = ()
     """The groups whose rule these stores met."""
+
+    @property
+    def bookmark(self) -> Bookmark:
+        """The place of the message, for a subscription or a query that must have it."""
+        return Bookmark(self.source, self.epoch, self.sequence)
 
 
 class PendingReceipts:

@@ -226,18 +226,19 @@ class Source:
 
     async def delete(
         self,
-        key: bytes,
+        key: bytes | None,
         properties: Mapping[str, bytes] | None = None,
         timeout: float | None = None,
         wait_quorum: bool = False,
+        payload: bytes = b"",
     ) -> int:
         """Accept a message that deletes the row of a key, and return its sequence number.
 
-        The message has an empty payload, and receivers get it as any other. The row is that of the
-        key in the state of the world. The other arguments are those of send. Raises what send
-        raises.
+        Receivers get the message as any other. The row is that of the key in the state of the
+        world. If fields of the payload make the key, give a payload that has them, and None as key.
+        The other arguments are those of send. Raises what send raises.
         """
-        return await self._send_one(deletion(key, properties), timeout, wait_quorum)
+        return await self._send_one(deletion(key, properties, payload), timeout, wait_quorum)
 
     async def _send_one(self, message: Outgoing, timeout: float | None, wait_quorum: bool) -> int:
         window = self._window
@@ -311,6 +312,24 @@ class Source:
         in time or when the source is closed.
         """
         check_timeout(timeout)
+        if (tracing := self._engine.tracing) is None:
+            return await self._publish(payload, key, properties, expires, timeout, wait_quorum)
+        with tracing.publishing(self.name, properties) as publishing:
+            receipt = await self._publish(
+                payload, key, publishing.properties, expires, timeout, wait_quorum
+            )
+            publishing.is_stable(receipt.sequence, receipt.stores)
+        return receipt
+
+    async def _publish(
+        self,
+        payload: bytes,
+        key: bytes | None,
+        properties: Mapping[str, bytes] | None,
+        expires: datetime | float | None,
+        timeout: float | None,
+        wait_quorum: bool,
+    ) -> Receipt:
         loop = asyncio.get_running_loop()
         since = loop.time()
         sequence = await self.send(payload, key, properties, expires, timeout, wait_quorum)

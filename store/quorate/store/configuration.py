@@ -6,11 +6,13 @@ directory or a socket.
 
 from __future__ import annotations
 
-import tomllib
+import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import tomli_w
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -21,18 +23,28 @@ from pydantic import (
     model_validator,
 )
 
-from quorate.protocol.access import EVERY_VERB, AccessRule, Limits, Verb
+from quorate.protocol.access import EVERY_VERB, Access, AccessRule, Limits, Verb
 from quorate.protocol.addresses import normal_address
-from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
+from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument, InvalidFilter
 from quorate.protocol.keying import Keying, Missing
 from quorate.protocol.limits import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_USUAL
 from quorate.protocol.patterns import topic_pattern
+from quorate.protocol.queues import QueueSettings, check_distinct_queues
 from quorate.protocol.tls import Tls
+from quorate.protocol.toml import values_of
 from quorate.store.rules.lifetimes import Lifetimes
 from quorate.store.rules.retention import Bounds
 
 _MIB = 1024 * 1024
 _MODEL = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+_SHOWN_CHARACTERS_MAX = 100
+_SHARED = (
+    "topics", "source_activity_timeout", "source_state_lifetime", "receiver_activity_timeout",
+    "receiver_state_lifetime", "deletion_grace", "retention_bytes", "retention_seconds",
+    "retention_messages", "retain_until", "retain_for_subscribers_seconds", "topic",
+    "message_bytes_max", "access",
+)  # fmt: skip
+"""The settings that all stores of a group should have in common."""
 _EVERY_INTERFACE = ("0.0.0.0", "[::]", "::")
 
 
@@ -71,7 +83,9 @@ Durability = Literal["fsync", "os", "memory", "state-only"]
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
-VerbName = Literal["send", "receive", "subscribe", "query", "delete", "operate", "replicate"]
+VerbName = Literal[
+    "send", "receive", "subscribe", "query", "delete", "consume", "operate", "replicate"
+]
 Condition = Literal["acknowledged", "archived"]
 Keys = Annotated[tuple[str, ...], BeforeValidator(_keys), AfterValidator(_named_fields)]
 
@@ -113,12 +127,34 @@ class TopicConfiguration(BaseModel):
     `drop`: it makes no row, and the store counts it.
     `null`: the missing field counts as null, and null is a value like any other.
     Not given: `drop`."""
+    expires_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Seconds after the time of a message at which its row expires, if the message does not say so
+    itself. Give all stores of a group the same. Not given: it does not expire."""
 
     @model_validator(mode="after")
     def _has_keys(self) -> Self:
         if self.missing is not None and self.keys is None:
             raise ValueError("missing needs keys: it says what becomes of messages that lack one")
+        if self.expires_seconds is not None and self.keys is None:
+            raise ValueError("expires_seconds needs keys: it says when a row of a key expires")
         return self
+
+
+class JwtConfiguration(BaseModel):
+    """JSON Web Tokens that the store accepts from clients. Needs the extra `jwt`.
+
+    The subject (`sub`) of a token is the identity. A token must expire (`exp`).
+    """
+
+    model_config = _MODEL
+
+    issuer: Annotated[str, Field(min_length=1)]
+    """The issuer that each token names (`iss`)."""
+    audience: Annotated[str, Field(min_length=1)]
+    """The audience that each token names (`aud`)."""
+    keys: Path
+    """The file with the public keys of the issuer, as a JSON Web Key Set. It may be replaced while
+    the store runs."""
 
 
 class TlsConfiguration(BaseModel):
@@ -141,8 +177,15 @@ class TlsConfiguration(BaseModel):
     tokens."""
     tokens: Path | None = None
     """The file with the identities of those who show tokens, and the hash of each token."""
+    jwt: JwtConfiguration | None = None
+    """The JSON Web Tokens that clients may show, besides those in the file of `tokens`."""
     token: Path | None = None
     """The file of the token that the store shows to its peers. Needed where they are not mutual."""
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether clients may show tokens."""
+        return self.tokens is not None or self.jwt is not None
 
     @property
     def files(self) -> Tls:
@@ -173,6 +216,81 @@ class AccessConfiguration(BaseModel):
     bytes_per_second_max: Seconds = 0.0
     """Bytes that each of the identities may send in streams, or be sent, each second. The store
     lets a faster one wait. 0: no such bound."""
+
+    @property
+    def rule(self) -> AccessRule:
+        """The rule as calls are checked by it."""
+        return AccessRule(
+            frozenset(self.identities),
+            frozenset(map(Verb, self.verbs)),
+            self.topics,
+            Limits(self.connections_max, self.subscriptions_max, self.bytes_per_second_max),
+        )
+
+
+class AccessFile(BaseModel):
+    """The content of a file of rules."""
+
+    model_config = _MODEL
+
+    access: Annotated[tuple[AccessConfiguration, ...], Field(min_length=1)]
+
+
+class QueueConfiguration(BaseModel):
+    """A queue: each message of its topics goes to one of several consumers.
+
+    Give all stores of a group the same queues. One of them dispatches, and another one takes over
+    if it fails.
+    """
+
+    model_config = _MODEL
+
+    name: str
+    """The name by which consumers ask for it: letters, digits and `_ . : -`. The stream of its
+    decisions has the topic `quorate.queue.` and this name."""
+    topics: Annotated[tuple[str, ...], BeforeValidator(_keys)]
+    """The topics whose messages it hands out, by name. A new queue begins with the first message
+    that is there."""
+    where: str | None = None
+    """A condition in the words of SQL. Messages for which it is not true are passed over. Not
+    given: it hands out all."""
+    lease_seconds: float = 60.0
+    """Seconds for which a consumer has a message for itself. After that another one gets it."""
+    tries: int = 5
+    """How often a message is handed out, at most. After that it becomes a dead letter."""
+    dead_letters: str | None = None
+    """The topic to which dead letters are sent. Not given: they are counted and logged, and their
+    messages stay where they are in their topics."""
+    by_key: bool = False
+    """Whether the messages of one key are handed out in their order, one at a time."""
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        try:
+            self.settings  # noqa: B018
+        except InvalidArgument as error:
+            raise ValueError(f"{error.argument}: {error.detail}") from None
+        except InvalidFilter as error:
+            raise ValueError(f"where: {error}") from None
+        return self
+
+    @property
+    def settings(self) -> QueueSettings:
+        """The settings as a dispatcher takes them. Raises InvalidArgument, InvalidFilter."""
+        return QueueSettings(**self.model_dump())
+
+
+class MonitorConfiguration(BaseModel):
+    """The HTTP server for those who watch the store: a live page of the group, health, metrics.
+
+    With `[tls]` it speaks HTTPS with the store's certificate, and asks for none. With rules of
+    access, page and metrics need a token of an identity that may query or operate all topics.
+    """
+
+    model_config = _MODEL
+
+    listen: Address
+    """The address on which it listens, host:port. Port 0 takes a free port."""
 
 
 class StoreConfiguration(BaseModel):
@@ -247,6 +365,12 @@ class StoreConfiguration(BaseModel):
     """Whether this store may answer for a source that is away."""
     topic: tuple[TopicConfiguration, ...] = ()
     """Settings of their own for some topics."""
+    stores: str | None = None
+    """The stores of the group, this one included, as clients name them: `a=host:port,b=host:port`,
+    or the path of the TOML file that clients read. The dispatchers of queues are clients of these
+    stores. Needed with `[[queue]]`."""
+    queue: tuple[QueueConfiguration, ...] = ()
+    """Queues."""
     disk_free_min_bytes: Annotated[int, Field(ge=0)] = 64 * _MIB
     """Bytes that must be free on the disk. With less the store stops, before the disk is full."""
     disk_free_warning_bytes: Annotated[int, Field(ge=0)] = 1024 * _MIB
@@ -263,6 +387,16 @@ class StoreConfiguration(BaseModel):
     """New sources and receivers that the clients of one host may register each second. Ten times as
     many may come at once. The store refuses more for now (`TooManyRegistrations`), and clients
     wait. Identities that the store knows do not count. 0: no such bound."""
+    store_bytes_max: Count = 0
+    """Bytes that the batches of all sources may take in the journal. Above it the store lets the
+    oldest batches of any source go, as far as retention may. It takes messages all the same, and
+    says what keeps the rest. 0: no such bound."""
+    sources_max: Count = 0
+    """Sources that the store keeps. It refuses to register more (`StoreFull`). Those that it learns
+    from its peers count, and are never refused. 0: no such bound."""
+    receivers_max: Count = 0
+    """Receivers that the store keeps, of all sources together. It refuses to register more
+    (`StoreFull`). 0: no such bound."""
     subscriptions_max: Count = 10_000
     """Subscriptions that the store serves at a time. It refuses more (`TooManySubscriptions`), and
     subscribers go to other stores. An idle subscription takes some 30 KB of memory. 0: no such
@@ -274,35 +408,52 @@ class StoreConfiguration(BaseModel):
     access: tuple[AccessConfiguration, ...] = ()
     """Rules of access. With one or more of them, what none permits is denied, also to the other
     stores, which need `replicate`. Not given: whoever can connect may do everything."""
+    monitor: MonitorConfiguration | None = None
+    """The HTTP server for the live page, health and metrics. Not given: there is none."""
+    access_file: Path | None = None
+    """A TOML file with the rules of access, as `[[access]]`, instead of those here. It may be
+    replaced while the store runs: the next call is checked by the new rules."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The lowest level of the log lines that the store writes."""
+    log_format: Literal["text", "json"] = "text"
+    """The form of the log lines. `json`: an object a line, for programs that collect them."""
 
     @model_validator(mode="after")
     def _knows_identities(self) -> Self:
-        if not self.access:
+        if self.access and self.access_file is not None:
+            raise ValueError(
+                "access and access_file exclude each other; put all rules in one place"
+            )
+        if not self.access and self.access_file is None:
             return self
         if self.tls is None:
             raise ValueError("access needs tls: without it nobody can prove an identity")
-        if not self.tls.mutual and self.tls.tokens is None:
+        if not self.tls.mutual and not self.tls.takes_tokens:
             raise ValueError(
-                "access needs tls.tokens, or tls.mutual = true: nobody can prove an identity"
+                "access needs tls.tokens, tls.jwt, or tls.mutual = true: nobody can prove an "
+                "identity"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _can_dispatch(self) -> Self:
+        if self.queue and self.stores is None:
+            raise ValueError(
+                "queue needs stores: a dispatcher is a client of the group's stores, as in "
+                'stores = "a=host:7301,b=host:7301,c=host:7301"'
+            )
+        try:
+            check_distinct_queues(each.settings for each in self.queue)
+        except InvalidArgument as error:
+            raise ValueError(error.detail) from None
         return self
 
     @property
     def access_rules(self) -> tuple[AccessRule, ...]:
-        """The rules of access; empty: calls are not checked."""
-        if not self.access and self.tls is not None and self.tls.tokens is not None:
-            return (EVERY_VERB,)
-        return tuple(
-            AccessRule(
-                frozenset(each.identities),
-                frozenset(map(Verb, each.verbs)),
-                each.topics,
-                Limits(each.connections_max, each.subscriptions_max, each.bytes_per_second_max),
-            )
-            for each in self.access
-        )
+        """The rules of access in the configuration; empty: there are none here."""
+        if self.access or self.access_file is not None:
+            return tuple(each.rule for each in self.access)
+        return (EVERY_VERB,) if self.tls is not None and self.tls.takes_tokens else ()
 
     @model_validator(mode="after")
     def _can_be_reached(self) -> Self:
@@ -352,7 +503,7 @@ class StoreConfiguration(BaseModel):
         entry = self._entry_of(topic)
         if entry is None or entry.keys is None:
             return None
-        return Keying(entry.keys, Missing(entry.missing or "drop"))
+        return Keying(entry.keys, Missing(entry.missing or "drop"), entry.expires_seconds)
 
     def _entry_of(self, topic: str) -> TopicConfiguration | None:
         """Return the first entry that matches a topic; None if none does."""
@@ -360,10 +511,32 @@ class StoreConfiguration(BaseModel):
         return next(matching, None)
 
     @property
+    def shared_settings(self) -> dict[str, str]:
+        """The settings that all stores of a group should have in common, by name.
+
+        Values are JSON. Of a long one, and of the rules of access, this is a digest.
+        """
+        values = self.model_dump(mode="json", include=set(_SHARED))
+        return {name: _shown(name, values[name]) for name in _SHARED}
+
+    @property
     def shortest_retention(self) -> float:
         """The shortest time in seconds after which a batch may go by age; 0: no batch does."""
         given = [self.retention_seconds, *(each.retention_seconds or 0.0 for each in self.topic)]
         return min((seconds for seconds in given if seconds), default=0.0)
+
+
+def read_access(path: str) -> Access:
+    """Return the rules in a file. Raises ConfigurationInvalid, which names every problem."""
+    try:
+        values = values_of(Path(path).read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigurationInvalid(path, f"  the file cannot be read: {error}") from None
+    try:
+        found = AccessFile.model_validate(values)
+    except ValidationError as error:
+        raise ConfigurationInvalid(path, "\n".join(_problems(error))) from None
+    return Access(each.rule for each in found.access)
 
 
 def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> StoreConfiguration:
@@ -377,8 +550,8 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Store
     values: dict[str, Any] = {}
     if path is not None:
         try:
-            values = tomllib.loads(path.read_text())
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            values = values_of(path.read_text())
+        except (OSError, ValueError) as error:
             raise ConfigurationInvalid(where, f"  the file cannot be read: {error}") from None
     given = {key: value for key, value in (overrides or {}).items() if value is not None}
     if isinstance(in_file := values.get("tls"), dict) and "tls" in given:
@@ -390,9 +563,21 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Store
         raise ConfigurationInvalid(where, "\n".join(_problems(error))) from None
 
 
+def as_toml(configuration: StoreConfiguration) -> str:
+    """Return the file with which a store has this configuration, defaults included."""
+    return tomli_w.dumps(configuration.model_dump(mode="json", exclude_none=True))
+
+
 def schema() -> dict[str, Any]:
     """Return the JSON schema of the configuration."""
     return StoreConfiguration.model_json_schema()
+
+
+def _shown(name: str, value: Any) -> str:
+    text = json.dumps(value, sort_keys=True)
+    if len(text) <= _SHOWN_CHARACTERS_MAX and (name != "access" or not value):
+        return text
+    return f"digest {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def _problems(error: ValidationError) -> list[str]:

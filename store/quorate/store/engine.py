@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from quorate.protocol.errors import DELETED_HERE, ContentConflict, QuorateError
+from quorate.protocol.errors import DELETED_HERE, ContentConflict, InLimbo, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.rules import retention
@@ -24,6 +25,7 @@ from quorate.store.rules.directory_entries import (
     merged,
     proxy_among,
 )
+from quorate.store.rules.lag import Lags
 from quorate.store.rules.lifetimes import Who
 from quorate.store.rules.receivers import (
     SOURCES_NAMED,
@@ -64,6 +66,43 @@ class Endable(Protocol):
         """Tell the source that another store was replaced, before any later acknowledgement."""
 
 
+@dataclass(slots=True)
+class Received:
+    """Counts of what sources have sent in streams since the start."""
+
+    batches: int = 0
+    messages: int = 0
+    """The messages that went on a stream: what is sent again does not count."""
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class Denied:
+    """The calls since the start that no rule of access permitted."""
+
+    count: int = 0
+    _last: float = 0.0
+
+    def add(self, now: float) -> None:
+        """Count a call. now: the time in seconds, of a clock that never jumps."""
+        self.count += 1
+        self._last = now
+
+    def seconds_ago(self, now: float) -> float:
+        """Return the seconds since the last call; 0: there was none."""
+        return now - self._last if self.count else 0.0
+
+
+@dataclass(slots=True)
+class _CommitUnderWay:
+    """A commit that is not durable yet."""
+
+    position: int = 0
+    """The journal's position behind its rows."""
+    firsts: dict[SourceName, int] = field(default_factory=dict)
+    """The sources with rows in it, and the first number of each that the rows may concern."""
+
+
 class Engine:
     """The state that all calls to one store share."""
 
@@ -84,6 +123,9 @@ class Engine:
         self.directory = Directory()
         self.tail = Directory()
         """The calls that wait for more in the journal. Each is told of the sources of a commit."""
+        self.stable_tail = Directory()
+        """The calls that wait for more that is stable. A commit of what is not is no news to
+        them."""
         self.address = ""
         """The address at which others reach this store; set once the store serves."""
         self.elsewhere = Elsewhere()
@@ -91,12 +133,18 @@ class Engine:
         """The sources for which this store is the proxy."""
         self.waits_for: dict[SourceName | None, str] = {}
         """Why the store is still in limbo for a source; under None: as a whole. For people."""
+        self.lags = Lags()
+        """The sources of which this store lacks what its peers have."""
         self.rejected = 0
         """The number of requests and batches that the store refused since its start."""
+        self.denied = Denied()
+        self.received = Received()
         self._calls: dict[AppendStream, Endable] = {}
         self._commits: dict[int, int] = {}
-        self._news: dict[int, set[SourceName]] = {}
-        """The sources with rows in each commit that is under way."""
+        self._under_way: dict[int, _CommitUnderWay] = {}
+        """The commits that are not durable yet, by number."""
+        self.durable_position = core.streams.position
+        """The journal's position behind everything that is durable."""
 
     def is_synced(self, topic: str) -> bool:
         """Return whether rows of this topic must be on the disk before they are acknowledged."""
@@ -105,6 +153,11 @@ class Engine:
     def limbo_reason(self, state: SourceState | None) -> str:
         """Return why the store is in limbo for a source, or as a whole, and what it waits for."""
         return self._with_wait(self.core.limbo_of(state), state.name if state is not None else None)
+
+    def check_not_in_limbo(self) -> None:
+        """Raise InLimbo if the store as a whole cannot vouch for what it lacks."""
+        if reason := self.limbo_reason(None):
+            raise InLimbo("the journal", self.core.store, reason)
 
     def limbo_reason_without(self, source: SourceName) -> str:
         """Return why the store is in limbo for a source that it does not know, or has deleted."""
@@ -127,15 +180,35 @@ class Engine:
 
         Raises StorageFailed. The parameters are those of Writer.submit.
         """
+        return self.submit_new(state, writes, 0, sync, acknowledge, upto)
+
+    def submit_new(
+        self,
+        state: SourceState,
+        writes: Sequence[Write],
+        first: int,
+        sync: bool = True,
+        acknowledge: Acknowledged | None = None,
+        upto: int = 0,
+    ) -> int:
+        """Submit rows that concern only numbers from first on; otherwise as `submit`."""
         number = self.writer.submit(writes, sync, acknowledge, upto)
         self._commits[state.reg_id] = number
-        self._news.setdefault(number, set()).add(state.name)
+        commit = self._under_way.setdefault(number, _CommitUnderWay())
+        commit.firsts[state.name] = min(first, commit.firsts.get(state.name, first))
+        commit.position = self.core.streams.position
         return number
 
     def committed(self, number: int) -> None:
         """Tell those who wait for more in the journal of the sources of a commit."""
-        for source in self._news.pop(number, ()):
+        if (commit := self._under_way.pop(number, None)) is None:
+            return
+        self.durable_position = commit.position
+        for source, first in commit.firsts.items():
             self.tail.changed(source)
+            state = self.core.sources.get(source)
+            if state is None or first <= state.held.stable_upto:
+                self.stable_tail.changed(source)
 
     def submitted(self, state: SourceState) -> int:
         """Return the number of the source's last commit; 0: it has had none since the start."""

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from quorate.protocol.access import Access
 from quorate.protocol.errors import (
@@ -29,16 +29,24 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.store import startup
-from quorate.store.configuration import StoreConfiguration
+from quorate.store.beside import Beside
+from quorate.store.configuration import StoreConfiguration, TlsConfiguration, read_access
 from quorate.store.engine import Engine
-from quorate.store.rpc.guard import Admission, guarded
+from quorate.store.monitor.health import Health
+from quorate.store.rpc.backup import Backups
+from quorate.store.rpc.begins import position_before
+from quorate.store.rpc.guard import SERVICE, Admission, guarded
+from quorate.store.rpc.health import HealthService
 from quorate.store.rpc.journal import JournalReports
 from quorate.store.rpc.operator import Upkeep
+from quorate.store.rpc.release import Releases
 from quorate.store.rpc.service import Service
 from quorate.store.rpc.state import StateQueries
 from quorate.store.rpc.status import Reports, StoreFacts
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.acceptor import StoreCore
+from quorate.store.rules.batch_check import BatchCheck
+from quorate.store.rules.capacity import Capacity
 from quorate.store.rules.floods import Newcomers
 from quorate.store.rules.lifetimes import (
     Lifetimes,
@@ -53,7 +61,7 @@ from quorate.store.rules.store_identity import (
     started,
 )
 from quorate.store.rules.subscriptions import Subscriptions
-from quorate.store.storage import clean_shutdown
+from quorate.store.storage import checkpoint, clean_shutdown
 from quorate.store.storage.data_directory import DataDirectory
 from quorate.store.storage.group_commit import Writer
 from quorate.store.storage.interface import (
@@ -65,20 +73,27 @@ from quorate.store.storage.records import Malformed, StoreRun
 from quorate.store.storage.rocksdb import RocksStorage
 from quorate.store.tasks.disk_space import DiskSpace
 from quorate.store.tasks.executor import in_threads
+from quorate.store.tasks.lag import LagWatch
 from quorate.store.tasks.lifecycle import Keeper
 from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.proxy import Proxying
 from quorate.store.tasks.readmission import Vouching
 from quorate.store.tasks.retention import Releasing
+from quorate.store.tasks.service_manager import ServiceManager
 from quorate.store.tasks.state import StateMaking
 from quorate.store.tasks.state_peers import ask_peer
 from quorate.transport.channels import listen, new_server
 from quorate.transport.credentials import check_files
 from quorate.transport.heartbeat import Listening
-from quorate.transport.identities import TokenFile
+from quorate.transport.identities import EitherToken, TokenFile, Tokens
+from quorate.transport.jwt_tokens import JwtTokens
+from quorate.transport.watched_files import WatchedFiles
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import add_StoreServicer_to_server
+
+if TYPE_CHECKING:
+    from quorate.store.monitor.monitor import Monitor
 
 _log = logging.getLogger("quorate.store.node")
 
@@ -91,6 +106,8 @@ _DURABILITIES = {
 _READERS = 4
 _GRACE_SECONDS = 2.0
 """The time in seconds that calls have to end when the store stops."""
+_LOOK_SECONDS = 0.2
+"""The time in seconds after which the store looks again whether it is in limbo."""
 _SWITCH_SECONDS = 0.0005
 """The time in seconds after which the writer's thread gets Python's lock."""
 
@@ -98,13 +115,27 @@ _SWITCH_SECONDS = 0.0005
 class StoreNode:
     """A store in this process, on the running event loop."""
 
-    def __init__(self, configuration: StoreConfiguration) -> None:
+    def __init__(
+        self,
+        configuration: StoreConfiguration,
+        beside: Beside | None = None,
+        check: BatchCheck | None = None,
+    ) -> None:
+        """Begin without opening anything.
+
+        - beside: a service to run on the store's server; None: there is none.
+        - check: what sources may send; None: all that is valid.
+        """
+        self._check = check
         self._configuration = configuration
+        self._beside = beside
         self._directory: DataDirectory | None = None
         self._storage: Storage | None = None
         self._engine: Engine | None = None
         self._service: Service | None = None
         self._tls = None if configuration.tls is None else configuration.tls.files
+        self._admission: Admission | None = None
+        """The admission of calls; None: there are no rules of access, or it has not started."""
         self._executor = ThreadPoolExecutor(_READERS, "quorate-read")
         self._server = new_server()
         self._stopped = asyncio.Event()
@@ -112,6 +143,9 @@ class StoreNode:
         self._stopping: asyncio.Task[None] | None = None
         self._failure: QuorateError | None = None
         self._is_clean = True
+        self._health = Health(lambda: self.why_in_limbo)
+        self._monitor: Monitor | None = None
+        self._grpc_health = HealthService(lambda: self._health.why_not_ready)
         self.address = ""
         """The address at which others reach the store, host:port; set once it has started."""
         self.peers: Peers | None = None
@@ -142,6 +176,16 @@ class StoreNode:
         """Whether the store is in limbo for a source or as a whole; False until it has started."""
         return self._engine is not None and self._engine.core.in_limbo
 
+    @property
+    def monitor_address(self) -> str:
+        """The address of the monitor, host:port; empty: there is none, or it has not started."""
+        return self._monitor.address if self._monitor is not None else ""
+
+    @property
+    def why_in_limbo(self) -> str:
+        """Why the store as a whole is in limbo, for people; empty: it is not."""
+        return self._engine.limbo_reason(None) if self._engine is not None else ""
+
     async def wait(self) -> None:
         """Return when the store has stopped. Raises the error that stopped it, if one did."""
         await self._stopped.wait()
@@ -153,11 +197,22 @@ class StoreNode:
         _check_port(configuration.listen)
         if self._tls is not None:
             check_files(self._tls)
+        self._admission = _admission(configuration)
+        if configuration.monitor is not None:
+            # A store without one does not pay for the libraries of an HTTP server.
+            from quorate.store.monitor.monitor import Monitor
+
+            # It comes first, so that the process is known to live while the store still reads.
+            self._monitor = Monitor(
+                configuration.monitor.listen, self._tls, self._health, self._admission
+            )
+            await self._monitor.start()
         directory = await asyncio.to_thread(
             DataDirectory, configuration.data_directory, configuration.name
         )
         self._directory = directory
         self._check_room()
+        await asyncio.to_thread(checkpoint.remove, directory.path)
         storage = await asyncio.to_thread(RocksStorage, directory.database, directory.is_new)
         self._storage = storage
         reg_ids = RegIds(configuration.name)
@@ -187,6 +242,7 @@ class StoreNode:
             identities,
             lambda topic: self._durability(topic) != v1.DURABILITY_STATE_ONLY,
             configuration.message_bytes_max,
+            self._check,
         )
         writer = Writer(
             storage,
@@ -218,6 +274,7 @@ class StoreNode:
             configuration.shortest_retention,
             ages,
             subscriptions,
+            configuration.store_bytes_max,
         )
         making = StateMaking(
             self._engine,
@@ -227,14 +284,20 @@ class StoreNode:
             lambda: peers.addresses,
             partial(ask_peer, peers.open_channel),
         )
-        upkeep = await self._serve(
+        upkeep, reports = await self._serve(
             self._engine, peers, keeper, losses, checked, releasing, subscriptions, storage, making
         )
         vouching = Vouching(self._engine, peers, upkeep.repair.filler, losses, self.address)
         await vouching.check()
         assert self._service is not None
         self._service.serve_all()
+        self._health.has_started = True
+        if self._monitor is not None:
+            queues = self._beside.queues if self._beside is not None else tuple
+            self._monitor.serve(reports, self._engine, peers, self._executor, queues)
         self._tasks = [
+            asyncio.create_task(self._grpc_health.run()),
+            asyncio.create_task(LagWatch(self._engine, peers).run()),  # before the first round
             asyncio.create_task(peers.run()),
             asyncio.create_task(vouching.run()),
             asyncio.create_task(keeper.run()),
@@ -243,6 +306,8 @@ class StoreNode:
             asyncio.create_task(self._disk_space().run()),
             *upkeep.start(),
         ]
+        if self._beside is not None:
+            self._tasks.append(asyncio.create_task(self._run_beside(self._beside)))
         _log.info(
             "store %s serves on %s from %s: %d sources, journal at %d",
             configuration.name,
@@ -254,6 +319,14 @@ class StoreNode:
         if standing.limbo:
             level = logging.INFO if standing.record.blank else logging.WARNING
             _log.log(level, "store %s is in limbo: %s", configuration.name, standing.limbo)
+
+    async def _run_beside(self, beside: Beside) -> None:
+        try:
+            while self.why_in_limbo:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(_LOOK_SECONDS)
+            await beside.run()
+        except Exception:
+            _log.exception("what runs beside store %s has failed", self._configuration.name)
 
     def _disk_space(self) -> DiskSpace:
         configuration = self._configuration
@@ -348,9 +421,9 @@ class StoreNode:
         checked: ScrubRecord,
         releasing: Releasing,
         subscriptions: Subscriptions,
-        storage: Storage,
+        storage: RocksStorage,
         making: StateMaking,
-    ) -> Upkeep:
+    ) -> tuple[Upkeep, Reports]:
         configuration = self._configuration
         host, _, _ = configuration.listen.rpartition(":")
         try:
@@ -369,6 +442,8 @@ class StoreNode:
             _DURABILITIES[configuration.durability],
             configuration.disk_free_warning_bytes,
             configuration.disk_free_min_bytes,
+            configuration.shared_settings,
+            self._certificate_ends,
         )
 
         upkeep = Upkeep(
@@ -383,7 +458,23 @@ class StoreNode:
 
         assert self._directory is not None
         listening = Listening()
-        reports = Reports(facts, engine, peers, self._directory, releasing, upkeep, making)
+        capacity = Capacity(
+            configuration.name,
+            configuration.store_bytes_max,
+            configuration.sources_max,
+            configuration.receivers_max,
+        )
+        reports = Reports(
+            facts,
+            engine,
+            peers,
+            self._directory,
+            releasing,
+            upkeep,
+            making,
+            subscriptions,
+            capacity,
+        )
         journal = JournalReports(
             configuration.name,
             self._directory.path,
@@ -404,23 +495,42 @@ class StoreNode:
             upkeep,
             listening,
             newcomers,
+            capacity,
             subscriptions,
-            StateQueries(engine, storage, making, in_threads(self._executor)),
+            StateQueries(
+                engine,
+                storage,
+                making,
+                in_threads(self._executor),
+                partial(position_before, engine, self._executor),
+            ),
+            Backups(self._directory, storage, engine.writer, in_threads(self._executor)),
+            Releases(engine, self._executor, releasing),
         )
-        add_StoreServicer_to_server(self._guarded(self._service), self._server)
+        admission = self._admission
+        service = self._service
+        add_StoreServicer_to_server(
+            service if admission is None else guarded(service, admission, SERVICE), self._server
+        )
+        if self._beside is not None:
+            beside = self._beside
+            served = beside.service
+            if admission is not None:
+                served = guarded(served, admission, beside.descriptor)
+            beside.add_to(self._server, served)
+        self._grpc_health.add_to(self._server)
         self._server.add_generic_rpc_handlers((listening.handler(),))
         await self._server.start()
-        return upkeep
+        return upkeep, reports
 
-    def _guarded(self, service: Service) -> Any:
-        """Return the service as it is served: behind the guard, if there are rules of access."""
-        configuration = self._configuration
-        rules = configuration.access_rules
-        if not rules:
-            return service
-        files = configuration.tls and configuration.tls.tokens
-        tokens = None if files is None else TokenFile(str(files))
-        return guarded(service, Admission(Access(rules), tokens, service.refuse))
+    def _certificate_ends(self) -> float | None:
+        """Return when the store's certificate ends; None: that is not known."""
+        if self._tls is None:
+            return None
+        # Imported here: a store without TLS starts sooner without it.
+        from quorate.store.monitor.certificate import end_of
+
+        return end_of(self._tls.certificate)
 
     def _durability(self, topic: str) -> v1.Durability:
         return _DURABILITIES[self._configuration.durability_of(topic)]
@@ -453,6 +563,7 @@ class StoreNode:
         self._begin_to_stop(reason)
 
     def _begin_to_stop(self, reason: StoreStopping | StorageFailed) -> None:
+        self._health.stops_because = str(reason)
         if self._service is not None:
             self._service.stop(reason)
         if self._stopping is None:
@@ -466,9 +577,12 @@ class StoreNode:
         _log.info("store %s has stopped", self._configuration.name)
 
     async def _release(self) -> None:
+        if self._monitor is not None:
+            await self._monitor.end_views()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._grpc_health.stop()
         await self._server.stop(_GRACE_SECONDS)
         if self.keeper is not None:
             self.keeper.stop()
@@ -481,6 +595,8 @@ class StoreNode:
             await asyncio.to_thread(self._close, self._storage)
         if self._directory is not None:
             self._directory.close()
+        if self._monitor is not None:
+            await self._monitor.stop()
 
     def _close(self, storage: Storage) -> None:
         try:
@@ -488,6 +604,32 @@ class StoreNode:
         except StorageFailed as error:
             # Everything acknowledged is synced. A disk that failed before fails here again.
             _log.log(logging.DEBUG if self._failure else logging.ERROR, "%s", error)
+
+
+def _admission(configuration: StoreConfiguration) -> Admission | None:
+    """Return the admission of calls; None: there are no rules of access.
+
+    Raises ConfigurationInvalid.
+    """
+    if configuration.access_file is not None:
+        kept = "the rules of access that were there before stay"
+        path = str(configuration.access_file)
+        watched = WatchedFiles((path,), partial(read_access, path), kept)
+        return Admission(lambda: watched.content, _tokens(configuration.tls))
+    if not (rules := configuration.access_rules):
+        return None
+    access = Access(rules)
+    return Admission(lambda: access, _tokens(configuration.tls))
+
+
+def _tokens(tls: TlsConfiguration | None) -> Tokens | None:
+    """Return the tokens that callers may show; None: none. Raises ConfigurationInvalid."""
+    kinds: list[Tokens] = []
+    if tls is not None and tls.tokens is not None:
+        kinds.append(TokenFile(str(tls.tokens)))
+    if tls is not None and tls.jwt is not None:
+        kinds.append(JwtTokens(str(tls.jwt.keys), tls.jwt.issuer, tls.jwt.audience))
+    return EitherToken(kinds) if kinds else None
 
 
 def _check_port(listen: str) -> None:
@@ -511,19 +653,30 @@ def _cannot_listen(listen: str, detail: str) -> InvalidArgument:
     )
 
 
-def run(configuration: StoreConfiguration, on_ready: Callable[[str], None] | None = None) -> None:
+def run(
+    configuration: StoreConfiguration,
+    on_ready: Callable[[str], None] | None = None,
+    beside: Beside | None = None,
+) -> None:
     """Run a store until SIGINT or SIGTERM. A second signal ends the process at once.
 
-    on_ready is called with the address once the store serves. If the store fails, its error is
-    raised after it has stopped.
+    - on_ready: is called with the address once the store serves.
+    - beside: a service to run on the store's server; None: there is none.
+
+    If the store fails, its error is raised after it has stopped.
     """
     logging.getLogger("quorate").setLevel(configuration.log_level.upper())
     sys.setswitchinterval(_SWITCH_SECONDS)
-    asyncio.run(_run(configuration, on_ready))
+    asyncio.run(_run(configuration, on_ready, beside))
 
 
-async def _run(configuration: StoreConfiguration, on_ready: Callable[[str], None] | None) -> None:
-    node = StoreNode(configuration)
+async def _run(
+    configuration: StoreConfiguration,
+    on_ready: Callable[[str], None] | None,
+    beside: Beside | None,
+) -> None:
+    node = StoreNode(configuration, beside)
+    manager = ServiceManager(os.environ)
     loop = asyncio.get_running_loop()
     signals: list[int] = []
     tasks: list[asyncio.Task[None]] = []
@@ -533,12 +686,24 @@ async def _run(configuration: StoreConfiguration, on_ready: Callable[[str], None
         if len(signals) > 1:
             os._exit(128 + number)
         _log.info("stopping on %s", signal.Signals(number).name)
+        manager.stopping()
         tasks.append(asyncio.create_task(node.stop()))
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop, number)
     await node.start()
+    manager.ready()
+    telling = asyncio.create_task(manager.run(lambda: _status(node)))
     if on_ready is not None:
         on_ready(node.address)
-    await node.wait()
+    try:
+        await node.wait()
+    finally:
+        telling.cancel()
     await asyncio.gather(*tasks)
+
+
+def _status(node: StoreNode) -> str:
+    """Return how the store is, in one line for people."""
+    limbo = f"; in limbo: {node.why_in_limbo}" if node.why_in_limbo else ""
+    return f"serves {node.address}{limbo}"

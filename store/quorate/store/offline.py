@@ -32,6 +32,7 @@ from quorate.store.storage.records import (
     ReceiverRecord,
 )
 from quorate.store.storage.rocksdb import RocksStorage
+from quorate.v1 import messages_pb2 as v1
 
 _BATCHES_AT_ONCE = 16
 
@@ -51,6 +52,16 @@ class OfflineSource:
     """The number of messages ever set aside because a later epoch did not keep them."""
     receivers: dict[int, ReceiverRecord]
     """The registered receivers, by session ID."""
+    retained_from: int
+    """The number below which messages were let go."""
+    lost: tuple[Range, ...]
+    """The ranges that operators accepted as lost."""
+    limbo: str
+    """Why the store cannot vouch for what it lacks of the source; empty: it can."""
+    membership: v1.Membership | None
+    """The policies that came with the last begin; None: nothing was begun."""
+    information: v1.SourceInformation | None
+    """The newest information that the source gave."""
 
 
 class OfflineStore:
@@ -71,6 +82,9 @@ class OfflineStore:
             """The store's name."""
             self._storage = RocksStorage(directory / "rocksdb", read_only=True)
             try:
+                record = startup.store_record(self._storage)
+                self.limbo = record.limbo if record is not None else ""
+                """Why the store as a whole cannot vouch for what it lacks; empty: it can."""
                 self._sources = startup.sources(self._storage, RegIds(identity.store))
             except Malformed as error:
                 raise DataDirectoryCorrupt(str(path), str(error)) from error
@@ -90,18 +104,24 @@ class OfflineStore:
                 state.held.stable_upto,
                 state.held.set_aside,
                 dict(state.receivers),
+                state.held.retained_from,
+                tuple(state.lost()),
+                state.limbo,
+                state.registration.membership,
+                state.registration.information,
             )
             for name, state in sorted(self._sources.items())
         ]
 
-    def batches(self, source: SourceName) -> Iterator[StoredBatch]:
-        """Return every held batch of a source's stream, in order, checked.
+    def batches(self, source: SourceName, first: int = 0) -> Iterator[StoredBatch]:
+        """Return every held batch of a source's stream from a number on, in order, checked.
 
         A corrupt batch comes without its frame and with the problem.
         """
         state = self._sources[source]
+        begins = first
         for held in state.held.ranges:
-            first = held.first
+            first = max(begins, held.first)
             while first <= held.last:
                 wanted = Range(first, held.last)
                 for batch in read(self._storage, state.reg_id, source, wanted, _BATCHES_AT_ONCE):

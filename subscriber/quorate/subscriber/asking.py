@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quorate.protocol.bookmarks import Position
-from quorate.protocol.wire import bookmark_to_wire, bookmarks_to_wire, position_to_wire
+from quorate.protocol.wire import bookmarks_to_wire, position_to_wire
 from quorate.subscriber.begin import Ahead, Begin, Behind, End, Epoch, MostRecent, Now, Time
 from quorate.v1 import store_pb2 as store_v1
 
@@ -40,10 +40,10 @@ def request_of(
             request.end_before_ns = time_ns
         case Position():
             request.end_position.CopyFrom(position_to_wire(end))
-        case Behind((bookmark, *_)):
-            request.end_bookmark.CopyFrom(bookmark_to_wire(bookmark))
-        case Ahead((bookmark, *_)):
-            request.end_before_bookmark.CopyFrom(bookmark_to_wire(bookmark))
+        case Behind(bookmarks):
+            request.end_bookmarks.CopyFrom(bookmarks_to_wire(bookmarks))
+        case Ahead(bookmarks):
+            request.end_before_bookmarks.CopyFrom(bookmarks_to_wire(bookmarks))
     return request
 
 

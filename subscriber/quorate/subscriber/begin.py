@@ -6,23 +6,28 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 
 from quorate.protocol.bookmarks import Bookmark, Position, is_behind
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.times import TIME_NS_MAX, moment_of, nanoseconds_of, seconds_of
+from quorate.protocol.times import TIME_NS_MAX, later_ns, moment_of, nanoseconds_of, seconds_of
 
 _POINTS = (
-    "a bookmark such as orders/0x1@7:3836, a position, a time such as "
-    '2026-01-31T12:00Z, or one from now such as "-15m" or "+5m"'
+    "one or several bookmarks such as orders/0x1@7:3836, a position, or a time such as "
+    '2026-01-31T12:00Z, 1769860800 or "-15m"'
 )
 _BEGINS = (
-    f'give "epoch", "now", "most_recent", several bookmarks, {_POINTS}. Before a bookmark or a '
+    f'give "epoch", "now", "most_recent", {_POINTS}. Before a bookmark or a '
     'time, "at" means that the range has it, and "after" that it has not'
 )
 _ENDS = (
     f'give "now", {_POINTS}. Before a bookmark or a time, "at" means that the range has it, and '
     '"before" that it has not'
 )
+
+
+_SECONDS_MIN = 1e8
+"""The least number of seconds since 1970 that counts as a time, not as a mistake: in 1973."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """Right behind the earliest of these messages. To end at, there is one."""
+    """Right behind the earliest of these messages; to end at, behind the latest."""
 
     bookmarks: tuple[Bookmark, ...]
 
@@ -64,7 +69,7 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Right before the earliest of these messages. To end at, there is one."""
+    """Right before the earliest of these messages; to end at, before the latest."""
 
     bookmarks: tuple[Bookmark, ...]
 
@@ -99,9 +104,9 @@ _NAMED: dict[str, Epoch | Now | MostRecent] = {
     "most_recent": MOST_RECENT,
 }
 
-GivenEnd = Now | Position | Bookmark | datetime | str
+GivenEnd = Now | Position | Bookmark | Sequence[Bookmark] | datetime | float | str
 """Where a subscription ends, as an application may name it."""
-GivenBegin = Epoch | MostRecent | Sequence[Bookmark] | GivenEnd
+GivenBegin = Epoch | MostRecent | GivenEnd
 """Where a subscription begins, as an application may name it."""
 
 _Point = Epoch | Now | MostRecent | Position | tuple[Bookmark, ...] | Time
@@ -134,9 +139,9 @@ def read_end(given: GivenEnd, now_ns: int) -> End:
     """
     word, point = _read("end", given, now_ns, _ENDS)
     match word, point:
-        case "" | "at", (Bookmark(),):
+        case "" | "at", tuple():
             return Behind(point)
-        case "before", (Bookmark(),):
+        case "before", tuple():
             return Ahead(point)
         case "" | "before", Time():
             return point
@@ -145,6 +150,20 @@ def read_end(given: GivenEnd, now_ns: int) -> End:
         case "", Now() | Position():
             return point
     raise InvalidArgument("end", f"{str(given)!r} is none; {_ENDS}")
+
+
+def read_time(name: str, given: datetime | str, now_ns: int) -> int:
+    """Return a time that has passed, as an application named it, in nanoseconds since 1970 UTC.
+
+    name: that of the argument. Raises InvalidArgument.
+    """
+    wanted = 'give a time: a datetime, "2026-11-21T10:00", or "-15m"'
+    word, point = _read(name, given, now_ns, wanted)
+    if word or not isinstance(point, Time):
+        raise InvalidArgument(name, f"{str(given)!r} is none; {wanted}")
+    if point.time_ns > now_ns:
+        raise InvalidArgument(name, f"{str(given)!r} is still to come; {wanted}")
+    return point.time_ns
 
 
 def check_order(begin: Begin, end: End, now_ns: int) -> None:
@@ -181,6 +200,8 @@ def _read(name: str, given: object, now_ns: int, wanted: str) -> tuple[str, _Poi
             return "", (given,)
         case datetime():
             return "", Time(nanoseconds_of(given))
+        case int() | float() if _SECONDS_MIN <= given < inf:
+            return "", Time(later_ns(0, given))
         case str():
             word, text = _split(given.strip())
             return word, _parsed(name, text, now_ns, wanted)
@@ -200,9 +221,9 @@ def _parsed(name: str, text: str, now_ns: int, wanted: str) -> _Point:
     if text.lower() in _NAMED:
         return _NAMED[text.lower()]
     if text[:1] in ("+", "-") and (seconds := seconds_of(text[1:])) is not None:
-        nanoseconds = int(seconds * 1e9)
-        time_ns = now_ns + nanoseconds if text[0] == "+" else now_ns - nanoseconds
-        return Time(max(-TIME_NS_MAX, min(time_ns, TIME_NS_MAX)))
+        return Time(later_ns(now_ns, seconds if text[0] == "+" else -seconds))
+    if re.fullmatch(r"\d{9,11}(\.\d{1,9})?", text, re.ASCII):  # a date has eight digits
+        return Time(later_ns(0, float(text)))
     if text.startswith("["):
         return Position.parse(text)
     if "@" in text:

@@ -20,6 +20,7 @@ from quorate.subscriber.events import Event
 from quorate.subscriber.io.replay import Given
 from quorate.subscriber.items import Item, ReplayedBatch
 from quorate.subscriber.options import Delivered, OnUnknownBookmark
+from quorate.subscriber.protocol.chooser import StoreChooser
 from quorate.subscriber.protocol.topics import GivenTopics
 from quorate.subscriber.subscriber import (
     CLOSE_SECONDS,
@@ -62,17 +63,19 @@ class Subscriber:
         bookmarks: BookmarkStore | None = None,
         name: str | None = None,
         save_interval: float = SAVE_SECONDS,
+        save_every: int | None = None,
         timeout: float | None = OPEN_SECONDS,
         delays: Delays = RECONNECT,
         on_event: Callable[[Event], None] | None = None,
         connections: Connections | None = None,
         tls: Tls | None = None,
         on_closed: Callable[[], object] | None = None,
+        chooser: StoreChooser | None = None,
     ) -> Subscriber:
         """Return a subscription that a store has begun.
 
         Arguments and errors are those of quorate.subscriber.Subscriber.open. The background thread
-        calls on_event and on_closed, and the background loop uses the connections.
+        calls on_event, on_closed and chooser, and the background loop uses the connections.
         """
         return cls(
             run_blocking(
@@ -95,12 +98,14 @@ class Subscriber:
                     bookmarks=bookmarks,
                     name=name,
                     save_interval=save_interval,
+                    save_every=save_every,
                     timeout=timeout,
                     delays=delays,
                     on_event=on_event,
                     connections=connections,
                     tls=tls,
                     on_closed=on_closed,
+                    chooser=chooser,
                 )
             )
         )
@@ -128,7 +133,7 @@ class Subscriber:
             if isinstance(given, ReplayedBatch):
                 for message in self._subscriber._handing_over(given):
                     yield message
-                    if not self._subscriber._going.is_set():
+                    if self._subscriber._pacing.is_paused:
                         run_blocking(until_going(self._subscriber))
             else:
                 yield given

@@ -1,12 +1,16 @@
-"""The events of a subscription. They are told beside the messages, and have no effect on them."""
+"""The events of a subscription. They are told beside the messages, and have no effect on them.
+
+Completed is one, too: the item is also told as an event.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from quorate.protocol.bookmarks import Position
-from quorate.protocol.errors import QuorateError, UnknownBookmark
+from quorate.protocol.errors import BookmarkStoreFailed, QuorateError, UnknownBookmark
 from quorate.subscriber.begin import Epoch, Now
+from quorate.subscriber.items import Completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +50,13 @@ class ArchiveEntered:
     position: Position
 
 
-Event = Subscribed | StoreLeft | BeganElsewhere | ArchiveEntered
+@dataclass(frozen=True, slots=True)
+class NotSaved:
+    """The bookmark store did not take the position. The subscription goes on, and tries again."""
+
+    name: str
+    reason: BookmarkStoreFailed
+
+
+Event = Subscribed | StoreLeft | BeganElsewhere | ArchiveEntered | NotSaved | Completed
 """An event of a subscription."""

@@ -12,11 +12,12 @@ from datetime import datetime
 from itertools import count, repeat
 from typing import TypeVar
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
+from quorate.protocol.attributes import Attributes
 from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position
 from quorate.protocol.columns import Body
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.times import moment_of
 from quorate.subscriber.protocol.conflation import Conflated
 from quorate.subscriber.protocol.progress import Open
@@ -29,7 +30,7 @@ class ReplayedBatch:
 
     __slots__ = (
         "_attributes", "_body", "_keys", "_properties", "_rows", "_times", "before", "epoch",
-        "numbers", "payloads", "source", "taken", "timestamp_ns",
+        "numbers", "payloads", "source", "stable_upto", "taken", "timestamp_ns",
     )  # fmt: skip
 
     source: SourceName
@@ -43,6 +44,9 @@ class ReplayedBatch:
     """The sequence number of each."""
     payloads: Sequence[bytes]
     """The content of each."""
+    stable_upto: int
+    """The messages up to this number were stable when the store gave them. With
+    delivered="stable" that is all of them."""
 
     def __init__(
         self,
@@ -52,6 +56,7 @@ class ReplayedBatch:
         numbers: Sequence[int],
         before: Place = NO_PLACE,
         payloads: Sequence[bytes] | None = None,
+        stable_upto: int = SEQUENCE_MAX,
     ) -> None:
         """Make a batch of these rows of another. Applications get them from a subscriber.
 
@@ -61,6 +66,7 @@ class ReplayedBatch:
         self.epoch = header.epoch
         self.timestamp_ns = header.timestamp_ns
         self.numbers = numbers
+        self.stable_upto = stable_upto
         self.before = before
         """The subscription's place in the source's stream before the batch."""
         self.taken: Open | None = None
@@ -107,8 +113,7 @@ class ReplayedBatch:
     def attributes(self) -> Sequence[Attributes]:
         """The attributes of each message."""
         if self._attributes is None:
-            each = self._body.read_attributes() or [NO_ATTRIBUTES] * self._body.count
-            self._attributes = picked(each, self._rows)
+            self._attributes = picked(self._body.read_every_attributes(), self._rows)
         return self._attributes
 
     def messages(self) -> Iterator[ReplayedMessage]:
@@ -201,8 +206,15 @@ class ReplayedMessage:
     def expires(self) -> datetime | None:
         """The time at which it expires, in UTC; None: never. It is given also when that is
         past."""
-        expires_ns = self.attributes.expires_ns
-        return None if expires_ns is None else moment_of(expires_ns)
+        return self.attributes.expires
+
+    @property
+    def stable(self) -> bool:
+        """Whether it was stable when the store gave it, so that it is never withdrawn.
+
+        Always true with delivered="stable".
+        """
+        return self.sequence <= self.batch.stable_upto
 
     @property
     def bookmark(self) -> Bookmark:
@@ -271,6 +283,7 @@ class _OneMessage(ReplayedBatch):
         self.numbers, self.payloads = (message.sequence,), (message.payload,)
         self._keys, self._properties = (message.key,), (message.properties,)
         self._times, self._attributes = (message.timestamp_ns,), (message.attributes,)
+        self.stable_upto = batch.stable_upto
         self.before, self.taken = NO_PLACE, None
 
 

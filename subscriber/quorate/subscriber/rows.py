@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol, overload
 
 from quorate.protocol.bookmarks import Bookmark, Position
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.framing import body_of, check_batch
+from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import KeyValue
 from quorate.protocol.wire import position_to_wire
 from quorate.subscriber.items import ReplayedBatch, ReplayedMessage
@@ -20,6 +23,29 @@ Key = bytes | KeyValue | Sequence[KeyValue]
 """A key to ask for: of the message, or the value of each field that makes the key."""
 AtLeast = Position | Bookmark | Sequence[Bookmark] | str | None
 """A position, or bookmarks, that rows must have come to."""
+
+AsOf = datetime | str | None
+"""A time that has passed: a moment, or a text such as "2026-11-21T10:00" or "-15m"."""
+
+
+class DeletingSource(Protocol):
+    """The part of a source that deletions need."""
+
+    @property
+    def name(self) -> SourceName:
+        """Its topic and session ID."""
+
+    async def delete(
+        self,
+        key: bytes | None,
+        properties: Mapping[str, bytes] | None = None,
+        *,
+        payload: bytes = b"",
+    ) -> int:
+        """Accept a message that deletes the row of a key."""
+
+    async def flush(self) -> None:
+        """Wait until all messages are stable."""
 
 
 class Rows(Sequence[ReplayedMessage]):
@@ -54,6 +80,16 @@ class Rows(Sequence[ReplayedMessage]):
         return f"<Rows {len(self)} at {self.position}>"
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a statement in SQL."""
+
+    table: Any
+    """A pyarrow.Table. `to_pylist()` returns its rows as dictionaries."""
+    position: Position
+    """The position at which the rows hold that were asked."""
+
+
 def message_of(frame: bytes, store: str) -> ReplayedMessage:
     """Return the message of a row that a store gave. Raises CorruptBatch."""
     header = check_batch(frame, store)
@@ -78,6 +114,7 @@ def request_of(
     limit: int | None = None,
     select: str | Sequence[str] | None = None,
     at_least: AtLeast = None,
+    as_of_ns: int | None = None,
 ) -> store_v1.QueryStateRequest:
     """Return the message of a query. Raises InvalidArgument, InvalidFilter."""
     if limit is not None and limit < 1:
@@ -89,7 +126,25 @@ def request_of(
     if select is not None:
         request.select = Projection(select).text
     request.at_least.CopyFrom(position_to_wire(_position(at_least)))
+    if as_of_ns is not None:
+        request.as_of_ns = as_of_ns
     return request
+
+
+def check_deletes(source: SourceName, topic: str) -> None:
+    """Raise InvalidArgument if a source cannot delete rows of this topic."""
+    if source.topic != topic:
+        raise InvalidArgument("source", f"{source} sends to another topic than {topic}")
+
+
+def check_is_past(row: ReplayedMessage, now_ns: int) -> None:
+    """Raise InvalidArgument if a deletion that is sent now would be older than the row."""
+    if row.timestamp_ns >= now_ns:
+        raise InvalidArgument(
+            "key",
+            f"has the row {row.bookmark} of {row.time.isoformat()}, ahead of this clock: a "
+            "deletion would be older. Set the clocks right, or wait until then",
+        )
 
 
 def _position(at_least: AtLeast) -> Position:

@@ -6,7 +6,8 @@ What a query asks for, and what a row is, is in quorate.subscriber.rows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 
 from quorate.protocol.bookmarks import Position
@@ -21,15 +22,31 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import StoreAddress, check_topic
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import position_from_wire
+from quorate.subscriber.begin import read_time
+from quorate.subscriber.io.sql import RowTable, Statement
 from quorate.subscriber.items import ReplayedMessage
-from quorate.subscriber.rows import AtLeast, Key, Rows, key_to_wire, message_of, request_of
+from quorate.subscriber.rows import (
+    Answer,
+    AsOf,
+    AtLeast,
+    DeletingSource,
+    Key,
+    Rows,
+    check_deletes,
+    check_is_past,
+    key_to_wire,
+    message_of,
+    request_of,
+)
 from quorate.subscriber.subscriber import Subscriber
+from quorate.subscriber.watching import Watching
 from quorate.transport.connections import Connections
 from quorate.transport.delays import delay
 from quorate.transport.failures import errors_of
 from quorate.v1 import store_pb2 as store_v1
 
 BATCH_ROWS = 1_000
+_SQL_BATCH_ROWS = 10_000
 _WAIT_SECONDS = 5.0
 """The longest time in seconds that one store is given to make the rows that are asked for."""
 _SILENCE_SECONDS = 10.0
@@ -74,15 +91,22 @@ class State:
         return self._topic
 
     async def get(
-        self, key: Key, *, select: str | Sequence[str] | None = None, at_least: AtLeast = None
+        self,
+        key: Key,
+        *,
+        select: str | Sequence[str] | None = None,
+        at_least: AtLeast = None,
+        as_of: AsOf = None,
     ) -> ReplayedMessage | None:
         """Return the row of a key; None: it has none.
 
         - key: that of the message, bytes or text. If fields of the payload make the key: their
           value, or a tuple of their values.
-        - select, at_least: as for `query`.
+        - select, at_least, as_of: as for `query`.
         """
-        request = request_of(self._topic, select=select, at_least=at_least)
+        request = request_of(
+            self._topic, select=select, at_least=at_least, as_of_ns=_time_ns(as_of)
+        )
         request.keys.append(key_to_wire(key))
         rows = await self._rows(request)
         return rows[0] if rows else None
@@ -95,6 +119,7 @@ class State:
         limit: int | None = None,
         select: str | Sequence[str] | None = None,
         at_least: AtLeast = None,
+        as_of: AsOf = None,
     ) -> Rows:
         """Return rows, with the position at which they hold.
 
@@ -105,11 +130,16 @@ class State:
         - select: fields of JSON payloads to keep, or to leave out with a - before each.
         - at_least: a position, or bookmarks, that the rows must have come to. A store that has not
           is given some time. The bookmark of a message that one published is enough to read it.
+        - as_of: a time that has passed. The rows are those of then: made of all that each source
+          had sent by then. A store finds them in its journal, or raises PastUnavailable.
 
         Raises InvalidArgument, InvalidFilter, Closed, and the error of the last store if none
-        answers in time: TopicHasNoKeys, StateUnavailable, InLimbo, Unreachable, StorageFailed.
+        answers in time: TopicHasNoKeys, StateUnavailable, PastUnavailable, InLimbo, Unreachable,
+        StorageFailed.
         """
-        return await self._rows(request_of(self._topic, where, order_by, limit, select, at_least))
+        return await self._rows(
+            request_of(self._topic, where, order_by, limit, select, at_least, _time_ns(as_of))
+        )
 
     async def batches(
         self,
@@ -119,6 +149,7 @@ class State:
         limit: int | None = None,
         select: str | Sequence[str] | None = None,
         at_least: AtLeast = None,
+        as_of: AsOf = None,
         batch: int = BATCH_ROWS,
     ) -> AsyncIterator[Rows]:
         """Yield rows in parts of so many, all at one position. The next is read when it is taken.
@@ -128,12 +159,11 @@ class State:
         """
         if batch < 1:
             raise InvalidArgument("batch", f"{batch} rows are none; give 1 or more")
-        request = request_of(self._topic, where, order_by, limit, select, at_least)
+        request = request_of(self._topic, where, order_by, limit, select, at_least, _time_ns(as_of))
         part: list[ReplayedMessage] = []
+        position = Position()
         async with aclosing(self._answers(request)) as answers:
-            position, response = await anext(answers)
-            while not response.HasField("end"):
-                _, response = await anext(answers)
+            async for position, response in answers:
                 part += self._messages(response)
                 while len(part) >= batch:
                     yield Rows(part[:batch], position)
@@ -152,19 +182,132 @@ class State:
 
         Between the two nothing is lost and nothing is doubled, also if another store serves the
         subscription. A message that follows is the new row of its key unless the row is newer. With
-        `where`, a message that does not pass is not given, so a row may stay that no longer passes.
+        `where`, a message that does not pass is not given, so a row may stay that no longer passes:
+        `watch` says so.
 
         Arguments and errors are those of `query`.
         """
         rows = await self.query(where, select=select, at_least=at_least)
         return rows, await self._subscribe(rows.position, where, select)
 
-    async def count(self, where: str | None = None, *, at_least: AtLeast = None) -> int:
+    async def delete(self, key: Key, *, source: DeletingSource) -> bool:
+        """Delete the row of a key, and return whether there was one.
+
+        A deletion is a message of the source: it has key, properties and payload of the row, and
+        goes where every message goes. The call waits until it is stable.
+
+        - key: as for `get`.
+        - source: an open source of the topic.
+
+        Raises what `get` and the source raise. Raises InvalidArgument if the time of the row is
+        ahead of this clock: a deletion would be older than the row.
+        """
+        check_deletes(source.name, self._topic)
+        row = await self.get(key)
+        if row is None:
+            return False
+        await self._delete([row], source)
+        await source.flush()
+        return True
+
+    async def delete_where(self, where: str, *, source: DeletingSource) -> int:
+        """Delete the rows for which a condition is true, and return how many there were.
+
+        Rows that change meanwhile are deleted, too. The rest is as for `delete`.
+        """
+        check_deletes(source.name, self._topic)
+        count = 0
+        async for part in self.batches(where):
+            await self._delete(part, source)
+            count += len(part)
+        await source.flush()
+        return count
+
+    async def _delete(self, rows: Iterable[ReplayedMessage], source: DeletingSource) -> None:
+        for row in rows:
+            check_is_past(row, time.time_ns())
+            await source.delete(row.key, row.properties, payload=row.payload)
+
+    async def sql(
+        self,
+        statement: str,
+        *,
+        where: str | None = None,
+        select: str | Sequence[str] | None = None,
+        at_least: AtLeast = None,
+        as_of: AsOf = None,
+    ) -> Answer:
+        """Answer a statement in SQL over the rows, as a table named `rows`.
+
+        Its columns are the fields of JSON payloads, and `"$key"`, `"$time"` and `"$source"` of each
+        message. The rows come to this process, and DuckDB answers: the statement sees nothing else.
+        It needs the extra `query` to be installed.
+
+        - statement: such as "select symbol, sum(quantity) from rows group by symbol".
+        - where, select: make the rows and their fields fewer before they are sent.
+        - at_least, as_of: as for `query`.
+
+        Raises what `batches` does. Raises InvalidArgument if the statement is wrong, if a field has
+        values of several types, or if the rows are too large for a table.
+        """
+        asked, rows = Statement(statement), RowTable()
+        request = request_of(
+            self._topic, where, select=select, at_least=at_least, as_of_ns=_time_ns(as_of)
+        )
+        part: list[ReplayedMessage] = []
+        position = Position()
+        async with aclosing(self._answers(request)) as answers:
+            async for at, response in answers:
+                position = at
+                part += self._messages(response)
+                if len(part) >= _SQL_BATCH_ROWS or response.HasField("end"):
+                    await asyncio.to_thread(rows.add, part)
+                    part = []
+        try:
+            table = await asyncio.to_thread(lambda: asked.run(rows.table()))
+        except asyncio.CancelledError:
+            asked.interrupt()
+            raise
+        return Answer(table, position)
+
+    def watch(
+        self,
+        where: str | None = None,
+        *,
+        select: str | Sequence[str] | None = None,
+        at_least: AtLeast = None,
+    ) -> Watching:
+        """Return a watch of rows, to be iterated, and closed at the end.
+
+        It yields each row as `Updated`, then `Completed`, and then what changes. `Updated` is a row
+        that is new or another one. `Left` is a key that no longer has a row for which `where` is
+        true. Of a key that changes fast only the newest row is given. If the store fails
+        it goes on at another one: nothing is missed, and a row comes again only if it is new.
+
+        Arguments are those of `query`. Iterating raises what `query` does, and InvalidArgument if
+        there are more rows than one watch can hold. `timeout` of the state counts until the first
+        store has answered.
+        """
+        asked = request_of(self._topic, where, select=select, at_least=at_least)
+        request = store_v1.WatchStateRequest(
+            protocol_version=PROTOCOL_VERSION,
+            topic=asked.topic,
+            where=asked.where,
+            select=asked.select,
+            at_least=asked.at_least,
+        )
+        return Watching(
+            request, self._stores, self._connections, self._timeout, self._delays, self._check_open
+        )
+
+    async def count(
+        self, where: str | None = None, *, at_least: AtLeast = None, as_of: AsOf = None
+    ) -> int:
         """Return how many rows there are, or how many `where` is true of.
 
         Arguments and errors are those of `query`.
         """
-        request = request_of(self._topic, where, at_least=at_least)
+        request = request_of(self._topic, where, at_least=at_least, as_of_ns=_time_ns(as_of))
         request.counts_only = True
         return int((await self._whole(request))[-1].end.count)
 
@@ -248,6 +391,11 @@ class State:
                             raise Unreachable(store.address, "it ended the answer")
                         yield response
                         if response.HasField("end"):
+                            self._connections.keep(store.address)
                             return
             finally:
                 call.cancel()
+
+
+def _time_ns(as_of: AsOf) -> int | None:
+    return None if as_of is None else read_time("as_of", as_of, time.time_ns())

@@ -11,9 +11,10 @@ import asyncio
 import contextlib
 import logging
 import os
+import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from math import inf
 from types import TracebackType
 from typing import Self
@@ -52,19 +53,30 @@ from quorate.subscriber.begin import (
     read_end,
 )
 from quorate.subscriber.bookmarks import BookmarkStore
-from quorate.subscriber.events import ArchiveEntered, BeganElsewhere, Event, StoreLeft, Subscribed
+from quorate.subscriber.events import (
+    ArchiveEntered,
+    BeganElsewhere,
+    Event,
+    NotSaved,
+    StoreLeft,
+    Subscribed,
+)
 from quorate.subscriber.io.archived import ARCHIVE_FAILURES, Archived
 from quorate.subscriber.io.conflating import Conflating
+from quorate.subscriber.io.pacing import Pacing
 from quorate.subscriber.io.replay import Given, Replay
 from quorate.subscriber.io.saving import Saving
 from quorate.subscriber.items import Completed, Item, ReplayedBatch, ReplayedMessage, Withdrawn
 from quorate.subscriber.options import Delivered, OnUnknownBookmark
 from quorate.subscriber.protocol import exclusions
+from quorate.subscriber.protocol.chooser import Spread, StoreChooser, Turns
 from quorate.subscriber.protocol.conflation_key import ConflationKey, read_interval
 from quorate.subscriber.protocol.follower import Follower
 from quorate.subscriber.protocol.pace import Pace, Rate
 from quorate.subscriber.protocol.progress import Progress
 from quorate.subscriber.protocol.topics import GivenTopics, read_topics
+from quorate.subscriber.protocol.unreached import Unreached
+from quorate.transport.application import this_application
 from quorate.transport.connections import Connection, Connections
 from quorate.transport.delays import delay
 from quorate.transport.failures import errors_of
@@ -88,17 +100,6 @@ _INSTEAD: dict[OnUnknownBookmark, Epoch | Now] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A message or a batch that is not due yet."""
-
-    given: Item | Given
-    due_at: float
-    before: Position
-    last: ReplayedMessage | None
-    """The message that was handed over last behind that position."""
-
-
 class Subscriber:
     """A subscription: iterate over it. Open it with `Client.subscriber`, and close it."""
 
@@ -116,13 +117,16 @@ class Subscriber:
         bookmarks: BookmarkStore | None = None,
         name: str = "",
         save_interval: float = SAVE_SECONDS,
+        save_every: int | None = None,
         pace: Pace | None = None,
         on_unknown: OnUnknownBookmark = OnUnknownBookmark.FAIL,
         archived: Archived | None = None,
         conflating: Conflating | None = None,
+        chooser: StoreChooser | None = None,
     ) -> None:
         """Begin unconnected. Applications use `Client.subscriber`."""
-        self._stores = tuple(stores)
+        self._turns = Turns(stores, chooser or spread_over(stores))
+        self._unreached = Unreached(len(self._turns.stores))
         self._request = request
         self._begin = begin
         self._end = end
@@ -133,9 +137,10 @@ class Subscriber:
         self._delays = delays
         self._on_event = on_event
         self._on_closed = on_closed
-        self._connections = connections or Connections(tls=tls)
+        self._connections = connections or Connections(tls=tls, application=this_application())
+        if self._connections.application is not None:
+            request.application.CopyFrom(self._connections.application)
         self._are_own = connections is None
-        self._turn = 0
         self._follower: Follower | None = None
         self._replay: Replay | None = None
         self._connection: Connection | None = None
@@ -148,8 +153,6 @@ class Subscriber:
         self._closed = asyncio.Event()
         self._coming: asyncio.Task[Given] | None = None
         """The task that waits for the stores. A cancelled call leaves it to the next one."""
-        self._failures = 0
-        """How often in a row a store gave nothing."""
         self._on_unknown = on_unknown
         self._without_bookmark: set[str] = set()
         """The stores that do not have the bookmark to begin at."""
@@ -157,17 +160,21 @@ class Subscriber:
         self._archived = archived
         self._archive_failure: QuorateError | None = None
         """Why the archive can no longer be read."""
-        self._pace = pace
         self._conflating = conflating
-        self._going = asyncio.Event()
-        self._going.set()
-        self._held: _Held | None = None
-        self._progress = Progress()
+        self._pacing = Pacing(pace, self._closed)
         self._saving: Saving | None = None
         if bookmarks is not None:
             self._saving = Saving(
-                bookmarks, name, save_interval, self._consumed_position, self._stop
+                bookmarks,
+                name,
+                save_interval,
+                save_every,
+                self._consumed_position,
+                lambda reason: self._tell(NotSaved(name, reason)),
+                self._stop,
             )
+        is_counted = self._saving is not None and save_every is not None
+        self._progress = Progress(self._saving.consumed if self._saving and is_counted else None)
 
     @classmethod
     async def open(
@@ -191,19 +198,23 @@ class Subscriber:
         bookmarks: BookmarkStore | None = None,
         name: str | None = None,
         save_interval: float = SAVE_SECONDS,
+        save_every: int | None = None,
         timeout: float | None = OPEN_SECONDS,
         delays: Delays = RECONNECT,
         on_event: Callable[[Event], None] | None = None,
         connections: Connections | None = None,
         tls: Tls | None = None,
         on_closed: Callable[[], object] | None = None,
+        chooser: StoreChooser | None = None,
     ) -> Subscriber:
         """Return a subscription that a store has begun. Applications use `Client.subscriber`.
 
         timeout: seconds to wait until a store has begun it; None: as long as it takes. Then the
-        error of the last store is raised. Raises InvalidArgument, InvalidFilter, UnknownBookmark,
-        Unreachable, InLimbo, NotAStore, TlsFailed, AccessDenied, ConfigurationInvalid; with an
-        archive ArchiveUnusable, ArchiveInvalid, ArchiveNewer.
+        error of the last store is raised. chooser: chooses the stores; None: it begins at any.
+
+        Raises InvalidArgument, InvalidFilter, UnknownBookmark, Unreachable, InLimbo, StoreLags,
+        NotAStore, TlsFailed, AccessDenied, ConfigurationInvalid; with an archive ArchiveUnusable,
+        ArchiveInvalid, ArchiveNewer.
         """
         request = store_v1.SubscribeRequest(
             protocol_version=PROTOCOL_VERSION,
@@ -241,14 +252,19 @@ class Subscriber:
             check_order(started, ended, now_ns)
         if bookmarks is not None and not name:
             raise InvalidArgument("name", "is missing: a bookmark store keeps positions by name")
+        if not 0 < save_interval < inf:
+            raise InvalidArgument("save_interval", f"{save_interval} is not above 0 seconds")
+        if save_every is not None and save_every < 1:
+            raise InvalidArgument("save_every", f"{save_every} is less than 1 message")
         if bookmarks is None and isinstance(started, MostRecent):
             raise InvalidArgument("begin", "most_recent needs bookmarks, and the name in them")
         subscriber = cls(
             stores, request, started, ended, delays, on_event, connections, tls, on_closed,
-            bookmarks, name or "", save_interval, _pace(rate, rate_max_gap),
+            bookmarks, name or "", save_interval, save_every, _pace(rate, rate_max_gap),
             choice_of("unknown_bookmark", OnUnknownBookmark, unknown_bookmark),
             archived,
             conflating,
+            chooser,
         )  # fmt: skip
         if paused:
             subscriber.pause()
@@ -281,7 +297,7 @@ class Subscriber:
     @property
     def _is_one_by_one(self) -> bool:
         """Whether messages are handed over one by one, each at a time of its own."""
-        return self._pace is not None or self._conflating is not None
+        return self._pacing.has_pace or self._conflating is not None
 
     @property
     def position(self) -> Position:
@@ -292,9 +308,8 @@ class Subscriber:
         """
         if self._conflating is not None:
             return self._conflating.position
-        held = self._held
-        before, last = (self._before, self._last) if held is None else (held.before, held.last)
-        return before if last is None else before.moved(last.source, last.bookmark.place)
+        waiting = self._pacing.position
+        return _moved(self._before, self._last) if waiting is None else waiting
 
     def __aiter__(self) -> AsyncIterator[Item]:
         return self
@@ -306,12 +321,12 @@ class Subscriber:
 
     async def _until_going(self) -> None:
         """Wait while it is paused. Raises Closed."""
-        await self._going.wait()
-        self._check_open()
+        await self._pacing.until_going()
+        self._pacing.check_open()
 
     async def _paced(self) -> Item:
         """Return the next message, or what else there is, when its pace says so."""
-        if self._pace is not None or not self._going.is_set():
+        if self._pacing.has_pace or self._pacing.is_paused:
             item = await self._when_due(self._item)
             assert not isinstance(item, ReplayedBatch)
             return item
@@ -357,44 +372,15 @@ class Subscriber:
         """
         if self._request.delivered == store_v1.DELIVERED_LIVE:
             exclusions.check({"pause()", exclusions.LIVE})
-        self._going.clear()
+        self._pacing.pause()
 
     def resume(self) -> None:
         """Go on after `pause`."""
-        self._going.set()
+        self._pacing.resume()
 
     async def _when_due(self, take: Callable[[], Awaitable[Item | Given]]) -> Item | Given:
         """Return what comes next when it is due. A call that is cancelled leaves it to the next."""
-        await self._going.wait()
-        held = self._held
-        if held is None:
-            before, last = self._before, self._last
-            given = await take()
-            held = self._held = _Held(given, self._due_at(given), before, last)
-        if (seconds := held.due_at - _now()) > 0:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._closed.wait()
-            await self._going.wait()
-        self._check_open()
-        self._held = None
-        return held.given
-
-    def _due_at(self, given: Item | Given) -> float:
-        """Return when to hand this over, on the clock of the loop; 0: at once."""
-        due_at = 0.0
-        if self._pace is None:
-            return due_at
-        if isinstance(given, ReplayedMessage):
-            return self._pace.due_at(_now(), len(given.payload), given.timestamp_ns)
-        if isinstance(given, ReplayedBatch):
-            for payload, time_ns in zip(given.payloads, given.times, strict=True):
-                due_at = self._pace.due_at(_now(), len(payload), time_ns)
-        return due_at
-
-    def _check_open(self) -> None:
-        if self._closed.is_set():
-            raise Closed("The subscriber")
+        return await self._pacing.next(take, partial(_moved, self._before, self._last))
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """End the subscription, and save its position.
@@ -405,7 +391,7 @@ class Subscriber:
         if self._closed.is_set():
             return
         self._closed.set()
-        self._going.set()
+        self._pacing.resume()
         self._stop()
         self._leave()
         try:
@@ -462,7 +448,7 @@ class Subscriber:
 
     def _check_going(self) -> None:
         """Raise if nothing more is handed over: it is closed, or what it needs has failed."""
-        self._check_open()
+        self._pacing.check_open()
         if self._archive_failure is not None:
             raise self._archive_failure
         if self._saving is not None and self._saving.failure is not None:
@@ -498,8 +484,9 @@ class Subscriber:
                 if self._has_completed:
                     continue
                 self._has_completed = True
+                self._tell(given)
             else:
-                self._failures = 0
+                self._turns.gave()
             if self._saving is not None:
                 self._note(given)
             return given
@@ -534,9 +521,9 @@ class Subscriber:
 
         One store that lags must not decide where: more than half of them have to say so.
         """
-        store = self._stores[self._turn % len(self._stores)]
+        turns, store = self._turns, self._turns.store
         self._without_bookmark.add(store.name)
-        if self._failures + 1 < len(self._stores):
+        if not turns.is_last:
             return False
         if await self._begins_without(error) or await self._ends_without(error):
             return True
@@ -545,7 +532,7 @@ class Subscriber:
         instead = _INSTEAD.get(self._on_unknown)
         if instead is None:
             raise error
-        if 2 * len(self._without_bookmark) <= len(self._stores):
+        if 2 * len(self._without_bookmark) <= len(turns.stores):
             return False
         self._leave()
         self._begin = instead
@@ -564,7 +551,7 @@ class Subscriber:
             return False
         self._begin = found
         self._leave()
-        self._failures = 0
+        self._turns.gave()
         return True
 
     async def _ends_without(self, error: UnknownBookmark) -> bool:
@@ -577,17 +564,16 @@ class Subscriber:
             return False
         self._end = found
         self._leave()
-        self._failures = 0
+        self._turns.gave()
         return True
 
     async def _rest(self) -> None:
         """Wait before the next store if each of them has failed in a row."""
-        self._failures += 1
-        if self._failures % len(self._stores) == 0:
-            await asyncio.sleep(delay(self._delays, self._failures // len(self._stores)))
+        if (rounds := self._turns.rounds) is not None:
+            await asyncio.sleep(delay(self._delays, rounds))
 
     async def _begin_at_next(self) -> None:
-        store = self._stores[self._turn % len(self._stores)]
+        store = self._turns.store
         self._silence = None
         self._connection = self._connections.connect(store.address, self._told)
         self._replay = replay = Replay(
@@ -646,7 +632,7 @@ class Subscriber:
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
         """Raise one of Quorate's errors if the call to the store fails, or the store is silent."""
-        store = self._stores[self._turn % len(self._stores)]
+        store = self._turns.store
         try:
             with errors_of(store.address):
                 yield
@@ -666,15 +652,18 @@ class Subscriber:
             self._replay.cancel()
 
     def _left(self, error: QuorateError) -> None:
-        store = self._stores[self._turn % len(self._stores)]
+        """Leave the store. Raises PositionNotReached if no store has reached the position."""
+        store = self._turns.store
         if isinstance(error, Closed) and self._closed.is_set():
             raise error
         self._leave()
         self._failure = error
-        self._turn += 1
+        self._turns.left(error)
         position = self._follower.position if self._follower is not None else None
         _log.info("the subscription leaves store %s: %s", store.name, error)
         self._tell(StoreLeft(store.name, error, position))
+        if (unreached := self._unreached.left(store.name, error)) is not None:
+            raise unreached
 
     def _leave(self) -> None:
         self._given = None
@@ -688,6 +677,11 @@ class Subscriber:
     def _tell(self, event: Event) -> None:
         if self._on_event is not None:
             self._on_event(event)
+
+
+def spread_over(stores: Sequence[StoreAddress]) -> Spread:
+    """Return a chooser whose first subscription begins at any of these stores."""
+    return Spread(random.randrange(len(stores)))
 
 
 async def called(function: Callable[[], None]) -> None:
@@ -707,7 +701,7 @@ async def given_of(subscriber: Subscriber) -> Given:
 
 async def until_going(subscriber: Subscriber) -> None:
     """Wait while the subscriber is paused, for the blocking subscriber."""
-    await subscriber._going.wait()
+    await subscriber._pacing.until_going()
 
 
 def _can_be_compared(begin: Begin, end: End) -> bool:
@@ -729,8 +723,9 @@ def _names(begin: Begin, error: UnknownBookmark) -> bool:
     return isinstance(begin, Behind | Ahead) and error.bookmark in map(str, begin.bookmarks)
 
 
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+def _moved(before: Position, last: ReplayedMessage | None) -> Position:
+    """Return the position behind the last message that was handed over behind a position."""
+    return before if last is None else before.moved(last.source, last.bookmark.place)
 
 
 def _pace(rate: str | None, max_gap: float | None) -> Pace | None:

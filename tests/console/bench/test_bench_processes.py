@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from tests.console.command import QUORATE, Ran, quorate
 
 pytestmark = pytest.mark.processes
 
 
-async def bench(*options: str) -> tuple[int, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "quorate.console.main", "bench", *options),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
+async def bench(*options: str) -> Ran:
+    return await quorate("bench", *options)
 
 
 async def result(*options: str) -> dict[str, Any]:
@@ -81,7 +73,7 @@ async def test_a_table_for_people_and_usage_errors() -> None:
 
 def test_ctrl_c_leaves_nothing_behind_and_nothing_said(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "quorate.console.main", "bench", "--rate", "100"],
+        [*QUORATE, "bench", "--rate", "100"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(tmp_path)},

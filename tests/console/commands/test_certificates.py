@@ -8,13 +8,12 @@ import shlex
 import signal
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.console.command import QUORATE
 
-QUORATE = [sys.executable, "-m", "quorate.console.main"]
 pytestmark = pytest.mark.processes
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.console.command import quorate
 from tests.store.support import ORDERS, Client, running
 
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -31,26 +29,12 @@ class Group:
     async def deregister(
         self, *arguments: str, stores: str = ""
     ) -> tuple[int, list[dict[str, Any]], str]:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "quorate.console.main",
-            "deregister",
-            "-o",
-            "jsonl",
-            *arguments,
-            env={
-                **os.environ,
-                "QUORATE_STORES": stores or self.addresses[0],
-                "QUORATE_TIMEOUT": "5",
-            },
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+        ran = await quorate(
+            *("deregister", "-o", "jsonl", *arguments),
+            QUORATE_STORES=stores or self.addresses[0],
+            QUORATE_TIMEOUT="5",
         )
-        out, err = await process.communicate()
-        assert process.returncode is not None
-        return process.returncode, [json.loads(line) for line in out.splitlines()], err.decode()
+        return ran.code, ran.rows(), ran.err
 
     async def receivers(self) -> list[int]:
         """How many each store has."""

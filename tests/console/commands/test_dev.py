@@ -3,14 +3,14 @@
 import json
 import signal
 import subprocess
-import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from tests.console.command import QUORATE
 
-QUORATE = [sys.executable, "-m", "quorate.console.main"]
 pytestmark = pytest.mark.processes
 
 
@@ -26,6 +26,22 @@ def dev(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
         if process.poll() is None:
             process.kill()
+
+
+def test_dev_with_a_page_says_where_it_is() -> None:
+    command = [*QUORATE, "dev", "--stores", "1", "--base-port", "0", "--page"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as dev:
+        line(dev)
+        assert dev.stderr is not None
+        said = iter(dev.stderr.readline, "")
+        url = next(each for each in said if "live page" in each).split()[-1]
+        with urllib.request.urlopen(url, timeout=20) as page:
+            assert b"<title>Quorate</title>" in page.read()
+        dev.send_signal(signal.SIGINT)
+        dev.communicate(timeout=30)
+        assert dev.returncode == 0
 
 
 def line(process: subprocess.Popen[str]) -> str:

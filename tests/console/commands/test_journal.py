@@ -51,6 +51,33 @@ async def test_a_store_that_does_not_answer_is_a_problem(group: Group) -> None:
     assert result.code == 69
 
 
+async def test_what_is_old_is_removed(group: Group) -> None:
+    await group.fill(0, 49)
+    result = await group.quorate("journal", "remove", "--older-than", "1s")
+    assert result.code == 2
+    assert "--yes: must be given" in result.err
+    result = await group.quorate("journal", "remove", "--older-than", "1s", "--yes", "-o", "json")
+    assert result.code == 0, result.err
+    (row,) = json.loads(result.out)
+    assert (row["store"], row["messages"], row["retained_from"]) == ("s1", 50, 50)
+    result = await group.quorate("journal", "remove", "--older-than", "1s", "--yes")
+    assert "Removed: nothing is that old" in result.out
+    result = await group.quorate(
+        *("journal", "remove", "--older-than", "1s", "--yes"),
+        *("--stores", f"{group.stores},s3=127.0.0.1:9"),
+    )
+    assert result.code == 10
+    assert "s3: 127.0.0.1:9 cannot be reached" in result.err
+
+
+@pytest.mark.parametrize("age", ["week", "7", "-7d", ""])
+def test_what_is_no_age(age: str) -> None:
+    arguments = ["journal", "remove", "--stores", "127.0.0.1:9", f"--older-than={age}", "--yes"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "is no age; give one such as 7d or 12h" in result.output
+
+
 def test_a_part_that_there_is_not() -> None:
     result = CliRunner().invoke(app, ["journal", "--stores", "127.0.0.1:9", "--by", "disk"])
     assert result.exit_code == 2

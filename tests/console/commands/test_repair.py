@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import seams
+from tests.console.command import Ran, quorate
 from tests.store.support import ORDERS, Client, batch, running
 from typer.testing import CliRunner
 
@@ -34,36 +31,14 @@ pytestmark = pytest.mark.processes
 COMPLAINTS = "lacks .* no peer could give it|accepted by an operator|hold other content|in limbo"
 
 
-@dataclass
-class Result:
-    code: int
-    out: str
-    err: str
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
 class Group:
     def __init__(self, clients: list[Client]) -> None:
         self.clients = clients
         self.addresses = [client.address for client in clients]
         self.stores = ",".join(f"s{at}={each}" for at, each in enumerate(self.addresses, 1))
 
-    async def quorate(self, *arguments: str) -> Result:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "quorate.console.main",
-            *arguments,
-            env={**os.environ, "QUORATE_STORES": self.stores},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, err = await process.communicate()
-        assert process.returncode is not None
-        return Result(process.returncode, out.decode(), err.decode())
+    async def quorate(self, *arguments: str) -> Ran:
+        return await quorate(*arguments, QUORATE_STORES=self.stores)
 
     async def fill(self, at: int, last: int, **fields: Any) -> None:
         stream = await self.clients[at].stream(stores=self.addresses)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.console.command import Ran, quorate
 from tests.source.real_stores import RealStores
 
 from quorate.client import connect
@@ -36,19 +35,9 @@ async def stores(tmp_path: Path) -> AsyncIterator[str]:
     await made.stop_all()
 
 
-async def replay(
-    stores: str, *options: str, topics: Sequence[str] = ("orders",)
-) -> tuple[int | None, str, str]:
-    """Exit code, stdout and stderr of the command."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "quorate.console.main", "replay", *topics, "--stores", stores),
-        *options,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    return process.returncode, out.decode(), err.decode()
+async def replay(stores: str, *options: str, topics: Sequence[str] = ("orders",)) -> Ran:
+    """Run `quorate replay`."""
+    return await quorate("replay", *topics, "--stores", stores, *options)
 
 
 async def test_only_some_fields_are_printed(stores: str) -> None:
@@ -111,6 +100,24 @@ async def test_the_newest_of_each_key_is_printed(stores: str) -> None:
     code, _, err = await replay(stores, "--conflation", "1s")
     assert code == 2
     assert "conflation: needs a conflation_key" in err
+
+
+async def test_the_pauses_of_a_multiple_are_bounded(stores: str, tmp_path: Path) -> None:
+    options = ("--rate", "0.0000001x", "--rate-max-gap", "0.01")
+    code, out, _ = await replay(stores, *options)
+    assert (code, out.encode()) == (0, b"".join(each + b"\n" for each in ORDERS))
+    code, _, err = await replay(stores, "--rate-max-gap", "0.01")
+    assert code == 2
+    assert "rate_max_gap: needs a rate" in err
+    file = str(tmp_path / "risk.db")
+    kept = ("--name", "risk", "--bookmarks", file, "--save-every", "2", "--save-interval", "60")
+    code, out, _ = await replay(stores, *kept)
+    assert (code, out.encode()) == (0, b"".join(each + b"\n" for each in ORDERS))
+    code, out, _ = await replay(stores, *kept)
+    assert (code, out) == (0, "")
+    code, _, err = await replay(stores, "--save-every", "2")
+    assert code == 2
+    assert "--save-every: needs --name" in err
 
 
 async def test_several_topics_are_printed(stores: str) -> None:

@@ -5,14 +5,13 @@ import os
 import signal
 import struct
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.console.command import QUORATE
 
-QUORATE = [sys.executable, "-m", "quorate.console.main"]
 pytestmark = pytest.mark.processes
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from tests.certificates import LOCAL, files
-from tests.console.commands.test_certificates import QUORATE, ran
+from tests.console.command import QUORATE
+from tests.console.commands.test_certificates import ran
 
 from quorate.console.group.authority import Authority
 from quorate.console.group.children import free_addresses

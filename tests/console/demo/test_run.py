@@ -9,7 +9,7 @@ from rich.console import Console
 
 from quorate.console.demo.board import Board, ReceiverState, StoreState
 from quorate.console.demo.facts import Facts, Kill
-from quorate.console.demo.faults import STORM, Act, Plan
+from quorate.console.demo.faults import STORM, Act, Fault, Plan
 from quorate.console.demo.records import Record, read_records, record_line, run_file, run_files
 from quorate.console.demo.verdict import ReceiverVerdict, RunVerdict, StoreVerdict
 from quorate.console.demo.view import DemoView, render
@@ -27,14 +27,26 @@ def board() -> Board:
     return made
 
 
+def all_due(plan: Plan, share: float) -> list[Fault]:
+    return list(iter(lambda: plan.due(share), None))
+
+
 def test_faults_come_due_by_progress_each_once() -> None:
     plan = Plan()
     assert plan.victims == ["store-2", "receiver-1", "source", "store-1"]
-    assert plan.due(0.1) == []
-    assert [fault.victim for fault in plan.due(0.3)] == ["store-2", "store-2"]
-    assert plan.due(0.3) == []
-    assert [fault.act for fault in plan.due(0.60)] == [Act.KILL, Act.START] * 2
+    assert plan.due(0.1) is None
+    assert [fault.victim for fault in all_due(plan, 0.3)] == ["store-2", "store-2"]
+    assert plan.due(0.3) is None
+    assert [fault.act for fault in all_due(plan, 0.60)] == [Act.KILL, Act.START] * 2
     assert len(plan.left) == 2
+
+
+def test_the_stream_goes_no_further_than_shortly_behind_the_next_fault() -> None:
+    plan = Plan()
+    for fault in STORM:
+        assert fault.share < plan.share_max < fault.share + 0.1
+        assert plan.due(fault.share) is fault
+    assert plan.share_max == 1.0
 
 
 def test_every_victim_is_started_again_before_the_end() -> None:

@@ -50,7 +50,12 @@ STORE = JournalResponse(
     subscriptions=[
         SubscriptionStatus(client="1.2.3.4:5", topic="orders", seconds=1.26, behind=3),
         SubscriptionStatus(
-            client="1.2.3.4:6", pattern="t.*", delivered=DELIVERED_LIVE, where="a = 1", behind=7
+            client="1.2.3.4:6",
+            pattern="t.*",
+            delivered=DELIVERED_LIVE,
+            where="a = 1",
+            behind=7,
+            not_json=4,
         ),
     ],
     subscription_count=2,
@@ -129,6 +134,7 @@ def test_the_subscriptions_that_are_furthest_behind_come_first() -> None:
         "where": "a = 1",
         "seconds": 0.0,
         "behind": 7,
+        "not_json": 4,
     }
     assert (other["topics"], other["pattern"], other["where"], other["seconds"]) == (
         "orders",

@@ -36,7 +36,11 @@ CODES = {
     "EpochTooFar": 1,
     "Fenced": 75,
     "TooManyRegistrations": 69,
+    "BatchRefused": 1,
+    "StoreFull": 69,
     "TooManySubscriptions": 69,
+    "StoreLags": 69,
+    "PositionNotReached": 69,
     "TakenOver": 75,
     "NotYetOnDisk": 75,
     "NotYetStable": 75,
@@ -68,6 +72,7 @@ CODES = {
     "ArchiveNewer": 1,
     "ArchiveUnusable": 1,
     "BookmarkStoreFailed": 1,
+    "PastUnavailable": 1,
     "StateUnavailable": 69,
     "TopicHasNoKeys": 1,
     "BookmarksTakenOver": 1,
@@ -86,6 +91,9 @@ CODES = {
     "DataDirectoryCorrupt": 1,
     "NotFounded": 78,
     "StoreNotReady": 69,
+    "UnknownQueue": 1,
+    "QueueElsewhere": 69,
+    "NotYetSettled": 75,
 }
 
 

@@ -134,11 +134,21 @@ def test_groups_on_the_command_line_win_over_the_file(environment: dict[str, str
     assert addresses(resolve({}, stores="flag:1", environment=environment).stores) == ["flag:1"]
 
 
+def test_replicas_by_flag_and_in_the_file(environment: dict[str, str]) -> None:
+    flags = resolve({}, stores="a=h:1", also="dr=h:9", environment=environment)
+    assert addresses(flags.layout.also) == ["h:9"]
+    grouped = resolve({}, groups=["g=a=h:1"], also="dr=h:9", environment=environment)
+    assert addresses(grouped.layout.also) == ["h:9"]
+    write(environment, 'stores = ["a=h:1"]\nalso = ["dr=h:9"]')
+    assert addresses(resolve({}, environment=environment).layout.also) == ["h:9"]
+
+
 @pytest.mark.parametrize(
     "flags",
     [
         {"stores": "a:1", "groups": ["g=a:1"]},
         {"intergroup": "all"},
+        {"also": "dr=h:9"},
         {"groups": ["g=a:1"], "intergroup": "most"},
     ],
 )

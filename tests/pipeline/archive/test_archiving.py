@@ -150,6 +150,17 @@ def test_only_batches_that_are_stable_as_a_whole_are_archived(path: Path) -> Non
     assert frames(path) == stream.frames
 
 
+def test_only_what_is_older_than_a_time_is_archived(path: Path) -> None:
+    later = NOON_NS + DAY_NS
+    made = [batch(0, 9), batch(10, 29), batch(30, 39, time_ns=later)]
+    stores = FakeStores({ORDERS: Stream(frames=made, stable_upto=39)})
+    for first_since, archived in ((0, 0), (30, 30), (35, 0), (40, 10)):
+        # Of a batch of which a part is older, nothing is archived.
+        stores.first_since = lambda *_, first=first_since: first  # type: ignore[method-assign]
+        assert run(stores, path, before_ns=later).messages == archived
+    assert frames(path) == made
+
+
 def test_of_a_batch_that_an_epoch_cut_off_the_rest_is_archived(path: Path) -> None:
     stream = Stream(SECOND, [batch(0, 69), batch(50, 99, 4, salt="new ")], 99)
     run(FakeStores({ORDERS: stream}), path)

@@ -169,3 +169,39 @@ def test_compaction_may_replace_files_meanwhile(path: Path) -> None:
         (path / each).unlink()
     found += map(shown, parts)
     assert found == [("orders", first, first + 9) for first in range(0, 80, 10)]
+
+
+@pytest.mark.parametrize("group_rows", [10, 1000])
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ("$key = 'key 25' AND price > 3", [20]),
+        ("$key IN ('key 1', 'key 25', 'key 26', 'none')", [0, 20]),
+        ("$properties.a = '33'", [30]),
+        ("$properties.a IN ('33', '5') AND $key = 'key 5'", [0]),
+        ("$properties.c = 'x'", []),
+        ("$key = 'key 3'", []),
+        (f"$time >= {NOON_NS / 1e9 + 20!r} AND $time < {NOON_NS / 1e9 + 50!r}", [20, 30]),
+    ],
+)
+def test_batches_without_a_message_that_can_pass_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group_rows: int, where: str, found: list[int]
+) -> None:
+    seams.FILE_WRITER_ROW_GROUP_ROWS.replace(monkeypatch, group_rows)
+    second = 10**9
+    frames = [
+        batch(first, first + 9, time_ns=NOON_NS + first * second, attributes=True)
+        for first in range(0, 40, 10)
+    ]
+    run(FakeStores({ORDERS: Stream(frames=frames, stable_upto=39)}), tmp_path / "archive")
+    parts = of(tmp_path / "archive", {ORDERS: 0}, where)
+    expected: list[object] = []
+    at = 0
+    for first in found:
+        if first > at:
+            expected.append(("passed orders", None, first - 1))
+        expected.append(("orders", first, first + 9))
+        at = first + 10
+    if at < 40:
+        expected.append(("passed orders", None, 39))
+    assert parts == expected

@@ -166,7 +166,7 @@ async def test_there_is_no_seam(world: World) -> None:
         assert sources == [ONE] * 250 + [TWO] * 300 + [ONE] * 250
         await send(world.client, ONE, 550, 559)
         assert numbers(await take(subscriber, 10)) == list(range(550, 560))
-    assert [type(event) for event in events] == [ArchiveEntered, Subscribed]
+    assert [type(event) for event in events] == [ArchiveEntered, Subscribed, Completed]
     assert events[0] == ArchiveEntered(str(world.path), Position({ONE: NO_PLACE, TWO: NO_PLACE}))
     assert {name: place.sequence for name, place in events[1].position.items()} == {  # type: ignore[union-attr]
         ONE: 499,
@@ -215,7 +215,7 @@ async def test_selected_fields_of_archived_messages(tmp_path: Path) -> None:
             select="id", where="id >= 7 AND note = 'x'", on_event=events.append
         ) as subscriber:
             found = await until_completed(subscriber)
-    assert [type(each) for each in events] == [ArchiveEntered, Subscribed]
+    assert [type(each) for each in events] == [ArchiveEntered, Subscribed, Completed]
     messages = [each for each in found if isinstance(each, ReplayedMessage)]
     assert [each.sequence for each in messages] == list(range(7, 500))
     assert [each.payload for each in messages] == [b'{"id":%d}' % n for n in range(7, 500)]
@@ -292,10 +292,13 @@ async def test_a_time_that_only_the_archive_has(world: World) -> None:
 
 
 async def whole(world: World, **options: Any) -> tuple[list[Item], list[type[Event]]]:
-    """All items of a range, and what was told of it."""
+    """All items of a range, and what was told of it before its end."""
     events: list[Event] = []
     async with asyncio.timeout(30), world.subscriber(on_event=events.append, **options) as opened:
-        return [item async for item in opened], [type(each) for each in events]
+        items = [item async for item in opened]
+    *told, completed = events
+    assert completed is items[-1]
+    return items, [type(each) for each in told]
 
 
 async def test_a_range_inside_the_archive_asks_no_store_for_it(world: World) -> None:
@@ -325,6 +328,18 @@ async def test_an_end_at_a_bookmark_that_the_store_has(world: World) -> None:
     assert numbers(found) == list(range(30, 520))
     assert numbers(found, TWO) == list(range(300))
     assert len(others(found)) == 1
+
+
+async def test_of_several_bookmarks_to_end_at_the_latest_counts(world: World) -> None:
+    archived = [Bookmark(ONE, 1, 29), Bookmark(TWO, 1, 99)]
+    for end in (archived, archived[::-1]):
+        found, told = await whole(world, end=end)
+        assert numbers(found) == list(range(250))
+        assert numbers(found, TWO) == list(range(100))
+        assert told[-1] is ArchiveEntered
+    found, _ = await whole(world, end=[Bookmark(ONE, 3, 519), *archived])
+    assert numbers(found) == list(range(520))
+    assert numbers(found, TWO) == list(range(300))
 
 
 async def test_an_end_at_a_time(world: World) -> None:
@@ -409,8 +424,8 @@ async def test_what_was_archived_and_let_go_meanwhile_is_no_gap(tmp_path: Path) 
             assert numbers(found) == list(range(510))
             assert others(found[101:]) == []
         kinds = [type(event) for event in events]
-        assert kinds[:4] == [ArchiveEntered, Subscribed, StoreLeft, Subscribed]
-        (_, first, _, again, *_) = events
+        assert kinds[:5] == [ArchiveEntered, Subscribed, Completed, StoreLeft, Subscribed]
+        (_, first, _, _, again, *_) = events
         assert isinstance(first, Subscribed)
         assert isinstance(again, Subscribed)
         assert first.position == again.position

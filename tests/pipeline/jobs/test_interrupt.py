@@ -45,6 +45,16 @@ def freed(spark: SparkSession) -> bool:
     return True
 
 
+@pytest.fixture
+def signals_are_heard() -> Iterator[None]:
+    """A runner such as nohup has its programs ignore a signal. Ours leave it ignored."""
+    before = {each: signal.signal(each, signal.SIG_DFL) for each in STOPPING_SIGNALS}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+@pytest.mark.usefixtures("signals_are_heard")
 @pytest.mark.parametrize("number", STOPPING_SIGNALS, ids=lambda each: each.name)
 def test_a_signal_ends_what_is_done_and_the_next_one_is_somebody_elses(number: int) -> None:
     before = [signal.getsignal(each) for each in STOPPING_SIGNALS]

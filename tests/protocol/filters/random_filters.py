@@ -8,7 +8,7 @@ NUMBERS = ("a", "b", "c")
 """Fields with whole numbers or NULL."""
 REALS = ("x", "y")
 TEXTS = ("s", "t")
-_WORDS = ("", "a", "ab", "abc", "B", "b%", "_", "Zürich", "it''s")
+_WORDS = ("", "a", "ab", "abc", "B", "b%", "_", "Zürich", "it''s", " a ")
 
 
 def random_row(choice: random.Random) -> dict[str, float | str | None]:
@@ -69,7 +69,16 @@ class Writer:
         if depth and self._choice.random() < 0.5:
             operator = self._choice.choice("+-*/")
             return f"({self._number(depth - 1)} {operator} {self._number(depth - 1)})"
-        match self._choice.randrange(8):
+        match self._choice.randrange(11):
+            case 8:
+                # Here CEILING and FLOOR are whole numbers, in SQLite reals: it shows in a division.
+                name = self._choice.choice(("CEILING", "FLOOR", "SIGN", "SQRT", "SIN", "COS", "LN"))
+                return f"({name}({self._choice.choice((*NUMBERS, *REALS))}) * 1.0)"
+            case 9:
+                return f"INSTR({self._text(0)}, {self._text(0)})"
+            case 10:
+                digits = self._choice.choice(("", ", 0", ", 1"))
+                return f"ROUND({self._choice.choice((*NUMBERS, *REALS))}{digits})"
             case 0:
                 return f"({self._whole()} % {self._whole()})"
             case 1:
@@ -87,7 +96,10 @@ class Writer:
 
     def _text(self, depth: int) -> str:
         if depth:
-            match self._choice.randrange(6):
+            match self._choice.randrange(7):
+                case 6:
+                    trim = self._choice.choice(("TRIM", "LTRIM", "RTRIM"))
+                    return f"{trim}({self._text(0)})"
                 case 0:
                     return f"UPPER({self._ascii()})"
                 case 1:

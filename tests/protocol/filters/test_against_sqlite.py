@@ -36,7 +36,7 @@ def table(rows: list[dict[str, float | str | None]]) -> Iterator[sqlite3.Connect
 
 
 @pytest.mark.parametrize(
-    "filters", [1_000, pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.timeout(900)])]
+    "filters", [1_000, pytest.param(100_000, marks=[pytest.mark.big, pytest.mark.timeout(900)])]
 )
 def test_random_filters_say_what_sqlite_says(
     filters: int, rows: list[dict[str, float | str | None]], table: sqlite3.Connection

@@ -28,6 +28,15 @@ from quorate.protocol.times import times_of
         ("$sequence = 7", Bounds(sequence=Interval(7, 7))),
         ("$time BETWEEN 5 AND 6.5", Bounds(time=Interval(5, 6.5))),
         ("$time > 5 AND (price > 3 OR $sequence = 2)", Bounds(time=Interval(5, inf))),
+        ("$key = 'a' AND $key IN ('a', 'b')", Bounds(keys=frozenset("a"))),
+        ("'a' = $key", Bounds(keys=frozenset("a"))),
+        ("$properties.desk = 'x'", Bounds(properties={"desk": frozenset("x")})),
+        (
+            "$properties.a IN ('x', 3) AND $properties.b = 'y' AND $properties.a = 'z'",
+            Bounds(properties={"a": frozenset(), "b": frozenset("y")}),
+        ),
+        ("$key IS NULL OR $key = 'a'", NO_BOUNDS),
+        ("$key LIKE 'a%' AND $properties.a != 'x'", NO_BOUNDS),
         ("$sequence != 7", NO_BOUNDS),
         ("$topic LIKE 'a%'", NO_BOUNDS),
         ("$topic IN ('a', name)", NO_BOUNDS),
@@ -54,7 +63,12 @@ COMPARISONS = some.one_of(
         some.sampled_from(OPERATORS),
         some.sampled_from(("$sequence", "$time")),
     ),
-    some.builds("$topic = '{}'".format, some.sampled_from("ab")),
+    some.builds(
+        "{} = '{}'".format,
+        some.sampled_from(("$topic", "$key", "$properties.p")),
+        some.sampled_from("ab"),
+    ),
+    some.builds("$key IN ('{}', 'c')".format, some.sampled_from("ab")),
 )
 FILTERS = some.recursive(
     COMPARISONS,
@@ -70,8 +84,9 @@ FILTERS = some.recursive(
 @given(FILTERS, some.sampled_from("ab"), some.lists(some.sampled_from((0, 3, 5, 9)), min_size=1))
 def test_what_passes_is_inside(text: str, topic: str, seconds: list[int]) -> None:
     times, count = times_of([each * 10**9 for each in seconds]), len(seconds)
+    own = [Attributes(b"ab"[n % 2 : n % 2 + 1], {"p": b"a"}) for n in range(count)]
     frame = encode_batch(
-        SourceName(topic, 1), 1, 0, [b""] * count, times.least_ns, later=times.later
+        SourceName(topic, 1), 1, 0, [b""] * count, times.least_ns, b"", own, times.later
     )
     header, bounds = read_header(frame), bounds_of(text)
     body = body_of(frame, header)
@@ -79,6 +94,8 @@ def test_what_passes_is_inside(text: str, topic: str, seconds: list[int]) -> Non
         assert bounds.has_topic(topic)
         assert bounds.sequence.meets(number, number)
         assert bounds.time.meets(seconds[number], seconds[number])
+        assert bounds.keys is None or "ab"[number % 2] in bounds.keys
+        assert all("a" in values for values in bounds.properties.values())
 
 
 def test_each_message_has_its_own_time_and_expiry() -> None:

@@ -5,6 +5,7 @@ The rows of test_against_sqlite have none of these.
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from typing import Any
@@ -96,6 +97,22 @@ ORDER = {
         ("GREATEST(1, price) = 101.5 AND LEAST('b', 'a') = 'a' AND LEAST(1, 'a') IS NULL", True),
         ("ROUND(2.5) = 3 AND ROUND(-2.5) = -3 AND ROUND(1.25, 1) = 1.3", True),
         ("SQRT(-1) IS NULL AND LN(0) IS NULL AND POWER(10, 400) IS NULL AND SIGN(-3) = -1", True),
+        ("REGEXP_MATCH(symbol, '^I.M$') AND REGEXP_MATCH(price, 'x') IS NULL", True),
+        ("REGEXP_REPLACE(symbol, '', '-') = '-I-B-M-'", True),
+        ("REGEXP_REPLACE(price, 'x', 'y') IS NULL", True),
+        (r"REGEXP_REPLACE(symbol, '(B)', '\1') = 'I\1M'", True),
+        ("STREQUAL_I(symbol, 'ibm') AND INSTR_I(symbol, 'x') = 0", True),
+        ("STREQUAL_I(symbol, missing) IS NULL", True),
+        ("CRC32('Zürich') = 3540756798 AND MD5(missing) IS NULL", True),
+        ("STRFTIME('%Y-%m-%dT%H:%M:%S', $time) = '2023-11-14T22:13:20'", True),
+        ("STRPTIME('14.11.2023 22:13', '%d.%m.%Y %H:%M') = 1699999980", True),
+        ("STRPTIME('1969-12-31', '%Y-%m-%d') = -86400", True),
+        ("STRFTIME('%099999999d', 0) IS NULL AND STRFTIME('%c', 0) IS NULL", True),
+        ("STRFTIME('%Y', 1e300) IS NULL AND STRPTIME('x', '%Y') IS NULL", True),
+        ("WIDTH_BUCKET(-1, 0, 10, 5) = 0 AND WIDTH_BUCKET(10, 0, 10, 5) = 6", True),
+        ("WIDTH_BUCKET(1, 10, 0, 5) IS NULL AND WIDTH_BUCKET(1, 0, 9, 0) IS NULL", True),
+        ("ASIN(2) IS NULL AND ATAN2(1, 0) > 1.57", True),
+        ("price IS NOT NAN AND NOT missing IS NAN AND NOT symbol IS NAN", True),
         # What the message is.
         ("$topic = 'orders' AND $session = 16 AND $sequence BETWEEN 5 AND 9 AND $epoch = 2", True),
         ("$key = 'IBM' AND $size < 1000 AND $time > 1600000000", True),
@@ -107,6 +124,33 @@ ORDER = {
 def test_what_a_filter_means(text: str, truth: Truth) -> None:
     assert Filter(text).truth(Seen(ORDER)) is truth
     assert Filter(text).passes(Seen(ORDER)) is (truth is True)
+
+
+def test_the_number_that_is_none() -> None:
+    document = json.loads('{"a": NaN, "b": [NaN], "c": 1}')
+    assert Filter("a IS NAN AND b IS NAN AND c IS NOT NAN").passes(Seen(document))
+
+
+@pytest.mark.parametrize(
+    ("text", "truth"),
+    [
+        ("a MATCHES 'é'", True),
+        ("a LIKE 'x_y%'", True),
+        ("REGEXP_REPLACE(a, 'é', 'z') = 'x?yz'", True),
+        ("LENGTH(MD5(a)) = 32", True),
+        ("STRFTIME(a, 1) = 'x'", None),
+    ],
+)
+def test_a_half_of_a_character_does_no_harm(text: str, truth: Truth) -> None:
+    document = json.loads('{"a": "x\\ud800yé"}')
+    assert Filter(text).truth(Seen(document)) is truth
+
+
+def test_an_array_becomes_a_text() -> None:
+    document = {"legs": ["x", 1.5, None, True], "wide": ["x" * 2**20, "y"]}
+    assert Filter("ARRAY_TO_STRING(legs, '-') = 'x-1.5-null-true'").passes(Seen(document))
+    assert Filter("ARRAY_TO_STRING(wide) IS NULL").passes(Seen(document))
+    assert Filter("REGEXP_REPLACE(wide, 'x', 'xx') IS NULL").passes(Seen(document))
 
 
 @pytest.mark.parametrize("document", [None, 5, "text", [1, 2], True])

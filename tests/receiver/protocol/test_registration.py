@@ -2,126 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import pytest
 from tests.receiver.fakes import NAME
+from tests.receiver.protocol.registering import (
+    AWAY,
+    INTERVAL,
+    NEW,
+    YES,
+    Registering,
+    Said,
+    active,
+    asked,
+)
 
-from quorate.protocol.delays import CONTEST, REST, Delays
+from quorate.protocol.delays import REST
 from quorate.protocol.errors import (
     Fenced,
     InLimbo,
-    NotRegistered,
-    QuorateError,
     ReceiverActive,
     RegIdInUse,
     StoreStopping,
     Unreachable,
 )
 from quorate.protocol.limits import NOTHING
-from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.policy import Group, IntragroupRule, Policy
+from quorate.protocol.policy import Policy
 from quorate.receiver.protocol.registration import (
     Answered,
-    Ask,
-    Contested,
     EpochLeft,
     Joined,
     NewerFound,
     OutdatedForgotten,
     Refused,
-    Registration,
     RegistrationRequest,
-    Rest,
     TooFewTake,
-    is_replaced,
 )
-from quorate.receiver.protocol.start_position import StoreAnswer
-
-POLICY = Policy.majority_of("abc")
-INTERVAL = 1.0
-ONE = Lineage((Term(1, 0),))
-YES = StoreAnswer(100, True, 7, 9, 9, ONE)
-NEW = replace(YES, known=False, acknowledged_upto=NOTHING)
-AWAY = StoreStopping("it")
-
-Said = StoreAnswer | QuorateError | int
-"""An epoch: the store holds that one against what is asked."""
-E = TypeVar("E")
-
-
-class Registering:
-    """A registration, and the time; says to it what stores say."""
-
-    def __init__(
-        self, stores: str = "abc", policy: Policy = POLICY, *, take_over: bool = False
-    ) -> None:
-        addresses = [(store, f"{store}:1") for store in stores]
-        self.core = Registration(
-            NAME, addresses, policy, 0x20, b"this", INTERVAL, take_over=take_over
-        )
-        self.now = 0.0
-
-    @property
-    def step(self) -> object:
-        return self.core.step(self.now)
-
-    @property
-    def ask(self) -> Ask:
-        step = self.step
-        assert isinstance(step, Ask)
-        return step
-
-    def said(self, **said: Said) -> None:
-        """What these stores say to what they are asked now."""
-        ask = self.ask
-        assert set(said) <= set(ask.stores)
-        for store, what in said.items():
-            if isinstance(what, StoreAnswer):
-                self.core.answered(ask, store, what)
-            elif isinstance(what, int):
-                self.core.failed(ask, store, Fenced("it", ask.request.epoch, what))
-            else:
-                self.core.failed(ask, store, what)
-
-    def rests(self, delays: Delays) -> None:
-        step = self.step
-        assert isinstance(step, Rest)
-        assert step.delays is delays
-        self.core.rested()
-
-    def is_done(self) -> bool:
-        return self.step is None
-
-    def registered(self, **said: Said) -> None:
-        """It is, as far as these stores say."""
-        self.core.register()
-        self.said(**said or dict.fromkeys("abc", YES))
-        self.now += INTERVAL
-        assert self.is_done()
-        self.core.events.clear()
-
-    def enough(self) -> bool:
-        return self.core.enough
-
-    def error(self) -> QuorateError | None:
-        return self.core.error
-
-    def fenced(self) -> tuple[int, int]:
-        """Its own epoch, and the one that ended it."""
-        error = self.core.error
-        assert isinstance(error, Fenced)
-        return error.epoch, error.promised
-
-    def told(self, kind: type[E]) -> list[E]:
-        return [each for each in self.core.events if isinstance(each, kind)]
-
-
-def asked(ask: Ask) -> tuple[Sequence[str], int]:
-    return ask.stores, ask.request.epoch
-
 
 # Asking without registering.
 
@@ -443,10 +359,6 @@ def test_another_that_lives_keeps_it_out_if_too_few_register_it() -> None:
     assert one.error() is active
 
 
-def active(seconds: float) -> ReceiverActive:
-    return ReceiverActive("receiver 0x20", "c", int(seconds * 1000))
-
-
 def test_what_a_silent_store_would_say_does_not_matter_if_too_few_are_left() -> None:
     one = Registering()
     one.core.register()
@@ -613,256 +525,3 @@ def test_one_that_is_forgotten_while_the_others_are_asked_is_not_joined() -> Non
         one.core.answered(ask, store, YES)
     assert one.is_done()
     assert one.core.joined == {"a", "b"}
-
-
-# Another instance in the same epoch.
-
-
-def contesting(**others: Said) -> Registering:
-    """C has another instance in this one's epoch."""
-    one = Registering()
-    one.registered(a=YES, b=YES, c=AWAY)
-    one.core.keep_house()
-    one.said(c=1)
-    assert asked(one.ask) == (("a", "b", "c"), 2)
-    assert one.core.joined == frozenset(), "nobody is told anything meanwhile"
-    (contested,) = one.told(Contested)
-    assert (contested.error.epoch, contested.error.promised) == (1, 1)
-    if others:
-        one.said(**others)
-    return one
-
-
-def test_who_finds_its_epoch_elsewhere_goes_above_it() -> None:
-    newest = ONE.extended(9, 2)
-    one = contesting(a=YES, b=YES, c=replace(YES, lineage=newest))
-    one.said(a=YES, b=YES, c=YES)
-    assert one.is_done()
-    assert one.error() is None
-    assert one.core.joined == {"a", "b", "c"}
-    assert one.told(Joined) == [Joined(frozenset("abc"))]
-    assert [each.answer.lineage for each in one.told(Answered)] == [ONE, ONE, newest]
-
-
-def test_who_finds_its_epoch_among_the_others_goes_above_it() -> None:
-    one = Registering()
-    one.registered(a=YES, b=YES)
-    one.core.keep_house()
-    one.said(c=YES)
-    one.said(a=1, b=YES)
-    assert asked(one.ask) == (("a", "b", "c"), 2)
-    assert one.told(Contested)
-
-
-def test_silent_stores_hold_a_contest_up_for_the_interval() -> None:
-    one = contesting(a=YES, b=YES)
-    assert not one.is_done()
-    one.now += INTERVAL
-    one.said(a=YES, b=YES)
-    assert not one.is_done()
-    one.now += INTERVAL
-    assert one.is_done()
-    assert one.core.joined == {"a", "b"}
-    assert [each.store for each in one.told(Refused)] == ["c"]
-
-
-def test_who_contests_where_too_few_take_it_tells_nobody() -> None:
-    one = contesting(a=AWAY, b=AWAY, c=YES)
-    assert one.is_done()
-    assert one.error() is None
-    assert one.core.joined == frozenset()
-    assert not one.told(Joined)
-
-
-def test_who_contests_tells_nobody_where_one_has_a_newer_instance_since() -> None:
-    """A took it long before B did: a newer one may have begun with A and C meanwhile."""
-    one = contesting(a=YES, c=AWAY)
-    one.said(b=YES)
-    assert asked(one.ask) == (("a", "b", "c"), 2)
-    assert one.core.joined == frozenset()
-    one.said(a=3, b=YES, c=AWAY)
-    assert one.is_done()
-    assert one.told(TooFewTake)
-    assert one.core.joined == frozenset()
-
-
-def test_those_that_had_its_former_epoch_have_no_newer_instance() -> None:
-    one = Registering()
-    one.registered(a=YES, b=YES)
-    one.core.keep_house()
-    one.said(c=YES)
-    one.said(a=1, b=1)
-    one.said(a=AWAY, b=AWAY, c=YES)
-    assert one.is_done()
-    assert one.error() is None
-
-
-def test_who_contests_gives_way_to_a_higher_epoch() -> None:
-    one = contesting(a=YES, b=5)
-    assert one.is_done()
-    assert one.fenced() == (2, 5)
-
-
-@pytest.mark.parametrize(("b", "gives_way"), [(2, True), (3, True), (YES, False), (AWAY, False)])
-def test_who_contests_gives_way_to_one_that_enough_stores_have(b: Said, gives_way: bool) -> None:
-    """Each took the next epoch at some store; the others are asked too before anybody gives way."""
-    one = contesting(a=2)
-    assert asked(one.ask) == (("a", "b", "c"), 2)
-    one.said(a=2, b=b, c=AWAY)
-    if gives_way:
-        assert one.is_done()
-        assert one.fenced() == (2, max(2, b if isinstance(b, int) else 0))
-    else:
-        one.rests(CONTEST)
-        assert asked(one.ask) == (("a", "b", "c"), 3)
-
-
-def test_who_compares_waits_for_the_interval_and_no_longer() -> None:
-    one = contesting(a=2)
-    one.said(a=2)
-    assert one.core.wait_until() == one.now + INTERVAL
-    one.now += INTERVAL
-    one.rests(CONTEST)
-
-
-def test_who_has_just_taken_it_is_asked_again_too_who_is_how_far() -> None:
-    one = contesting(a=YES, b=2)
-    assert one.ask.stores == ("a", "b", "c")
-    one.said(a=4, b=2)
-    one.now += INTERVAL
-    assert one.is_done()
-    assert one.fenced() == (2, 4)
-
-
-def test_what_is_heard_one_by_one_in_a_contest_counts_together() -> None:
-    one = contesting(a=2)
-    one.said(a=8, b=AWAY, c=AWAY)
-    one.rests(CONTEST)
-    one.said(b=3)
-    one.said(a=AWAY, b=9, c=AWAY)
-    one.rests(CONTEST)
-    one.said(a=AWAY, b=AWAY, c=AWAY)
-    assert one.is_done()
-    assert one.fenced() == (4, 9)
-
-
-def test_who_contests_tells_also_that_it_had_ended() -> None:
-    one = contesting(a=replace(NEW, told_ended=1), b=YES, c=AWAY)
-    assert asked(one.ask) == (("b", "c"), 2)
-    assert one.ask.request.ended_epoch == 1
-    one.said(b=NEW, c=AWAY)
-    one.said(a=NEW, b=NEW, c=AWAY)
-    assert one.is_done()
-    assert one.core.joined == {"a", "b"}
-    assert one.core.answers["b"].acknowledged_upto == NOTHING
-
-
-# The place of another.
-
-
-def test_one_that_is_newer_at_enough_stores_has_taken_its_place() -> None:
-    """The source has moved: none of those that knew the older one says so."""
-    one = Registering()
-    one.registered()
-    for store in "ab":
-        one.core.forget(store)
-    one.core.keep_house()
-    one.said(a=7)
-    one.said(b=AWAY)
-    assert one.is_done()
-    assert one.error() is None, "a alone may be of one that reached nobody else"
-    one.core.keep_house()
-    one.said(a=AWAY)
-    one.said(b=7)
-    assert one.is_done()
-    assert one.fenced() == (1, 7)
-
-
-def test_a_store_that_takes_it_again_has_no_newer_one() -> None:
-    one = Registering()
-    one.registered()
-    for store, said in (("a", 7), ("a", YES), ("b", 7)):
-        one.core.forget(store)
-        one.core.keep_house()
-        one.said(**{store: said})
-        one.said(**dict.fromkeys(one.ask.stores, YES)) if isinstance(one.step, Ask) else None
-        assert one.is_done()
-        assert one.error() is None
-
-
-def test_of_two_that_each_have_too_few_the_older_one_gives_way() -> None:
-    every = Policy((Group("g", tuple("abc"), IntragroupRule.ALL),))
-    joined, nowhere = frozenset("abc"), frozenset[str]()
-    assert is_replaced(every, nowhere, {"a"}), "it would need a"
-    assert not is_replaced(every, joined, {"a"}), "it has what it needs, until a tells it"
-    assert not is_replaced(every, nowhere, nowhere)
-    assert not is_replaced(POLICY, nowhere, {"a"}), "b and c are enough"
-    assert is_replaced(POLICY, nowhere, {"a", "b"})
-    assert is_replaced(POLICY, joined, {"a", "b"})
-
-
-# Acknowledgements that are refused.
-
-
-def test_a_store_that_takes_no_position_is_asked_again_to_register_it() -> None:
-    one = Registering()
-    one.registered()
-    one.core.acknowledgement_refused("b", 1, NotRegistered("receiver", "not known"))
-    assert one.core.joined == {"a", "c"}
-    assert sorted(one.core.answers) == ["a", "c"]
-    one.core.keep_house()
-    assert one.ask.stores == ("b",)
-
-
-def test_one_store_with_a_higher_epoch_ends_it() -> None:
-    one = Registering()
-    one.registered()
-    fenced = Fenced("receiver", 1, 2)
-    one.core.acknowledgement_refused("b", 1, fenced)
-    assert one.error() is fenced
-    one.core.keep_house()
-    assert one.is_done()
-
-
-def test_its_epoch_ends_it_where_enough_stores_have_another_in_it() -> None:
-    one = Registering()
-    one.registered()
-    for _ in range(2):
-        one.core.acknowledgement_refused("b", 1, Fenced("receiver", 1, 1))
-    assert one.error() is None
-    assert one.core.joined == {"a", "b", "c"}
-    one.core.acknowledgement_refused("c", 1, Fenced("receiver", 1, 1))
-    assert one.fenced() == (1, 1)
-
-
-def test_a_store_that_registers_it_again_has_no_other_in_its_epoch() -> None:
-    one = Registering()
-    one.registered()
-    one.core.acknowledgement_refused("b", 1, Fenced("receiver", 1, 1))
-    one.core.forget("b")
-    one.core.keep_house()
-    one.said(b=YES)
-    one.said(a=YES, c=YES)
-    assert one.is_done()
-    one.core.acknowledgement_refused("c", 1, Fenced("receiver", 1, 1))
-    assert one.error() is None
-
-
-def test_it_is_not_ended_by_itself() -> None:
-    """What it acknowledged before it took a higher epoch is refused for that one."""
-    one = contesting(a=YES, b=YES, c=YES)
-    one.said(a=YES, b=YES, c=YES)
-    assert one.is_done()
-    for store in "abc":
-        one.core.acknowledgement_refused(store, 1, Fenced("receiver", 1, 2))
-    assert one.error() is None
-    assert one.core.joined == {"a", "b", "c"}
-
-
-def test_what_ends_it_ends_what_is_under_way() -> None:
-    one = Registering()
-    one.registered(a=YES, b=YES)
-    one.core.keep_house()
-    assert not one.is_done()
-    one.core.acknowledgement_refused("a", 1, Fenced("receiver", 1, 2))
-    assert one.is_done()

@@ -327,3 +327,27 @@ def test_a_backup_steps_in_and_the_member_gets_its_place_back() -> None:
     assert core.registration.policy == Policy((Group("g", ("a", "b", "c")),))
     assert not core.information().HasField("declared")
     assert core.complete
+
+
+def test_while_a_backup_steps_in_and_back_no_living_store_is_waited_for() -> None:
+    core = with_backup()
+    core.failed("c", DOWN, 1.0)
+    now = 1.0
+    while core.epoch < 3:
+        # Living stores have answered long before the next look.
+        core.tick(now)
+        change(core, "abd", now)
+        now += 1.0
+    assert the(core, events.BackupSteppedIn)
+    promise(core, {"c": answer_of(core, -1)}, now)
+    begin(core, "c", now)
+    assert opened(core, "c", core.epoch, 0, FSYNC, now)
+    while core.registration.policy.stores != set("abc"):
+        core.tick(now)
+        frames(core, "c")
+        core.acknowledged("c", 0, now)
+        change(core, "abcd", now)
+        now += 1.0
+    assert core.complete
+    waited_for = [event.missing for event in the(core, events.WaitingForStores)]
+    assert waited_for in ([], [("c",)])

@@ -176,8 +176,8 @@ def test_every_acknowledgement_with_the_rules_that_are_met() -> None:
         events.StoreStable("c", "g", 0, 2, True, True, True),
     ]
     assert the(core, events.MessageStable) == [
-        events.MessageStable(0, 1, ("a", "b", "d", "e"), ("g", "h")),
-        events.MessageStable(2, 2, ("b", "c", "d", "e"), ("g", "h")),
+        events.MessageStable(0, 1, ("a", "b", "d"), ("g", "h")),
+        events.MessageStable(2, 2, ("b", "c", "d"), ("g", "h")),
     ]
 
 

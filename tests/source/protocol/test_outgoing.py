@@ -107,8 +107,10 @@ def test_what_is_no_expiry(expires: Any) -> None:
         checked_one(Outgoing(b"", expires=expires), LIMIT, 5)
 
 
-def test_a_deletion_has_a_key_and_no_payload() -> None:
-    payload, attributes = checked_one(deletion(b"", None), LIMIT, 0)
+def test_a_deletion_has_a_key_or_a_payload() -> None:
+    payload, attributes = checked_one(deletion(b"", None, b""), LIMIT, 0)
     assert (payload, attributes) == (b"", Attributes(b"", deleted=True))
+    payload, attributes = checked_one(deletion(None, {"a": b"b"}, b"{}"), LIMIT, 0)
+    assert (payload, attributes) == (b"{}", Attributes(None, {"a": b"b"}, deleted=True))
     with pytest.raises(InvalidArgument, match="give the key whose row is to be deleted"):
-        deletion(None, None)  # type: ignore[arg-type]
+        deletion(None, None, b"")

@@ -1,10 +1,25 @@
+"""A registration asks stores, and decides by their answers: which, what for, and when."""
+
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Sequence
 from math import inf
 
 import pytest
+from tests.source.protocol.registering import (
+    DOWN,
+    NAME,
+    NOTHING_OWN,
+    begin_all,
+    decided,
+    grant,
+    held,
+    promise_all,
+    registration,
+    streaming,
+)
 
-from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     DELETED_HERE,
     STREAM_IS_OPEN,
@@ -14,7 +29,6 @@ from quorate.protocol.errors import (
     NoQuorum,
     NotAStore,
     NotRegistered,
-    PolicyNotInForce,
     QuorateError,
     RegIdInUse,
     SourceActive,
@@ -23,12 +37,10 @@ from quorate.protocol.errors import (
     TakenOver,
     Unreachable,
 )
-from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.policy import Group, Membership, Policy
 from quorate.protocol.protection import INSIST_SECONDS
 from quorate.protocol.ranges import HeldRange
-from quorate.protocol.recovery import Decision, Promise
+from quorate.protocol.recovery import Promise
 from quorate.source.protocol.registration import (
     AskBegin,
     AskPromise,
@@ -39,43 +51,6 @@ from quorate.source.protocol.registration import (
     Phase,
     Registration,
 )
-
-NAME = SourceName("orders", 0x10)
-NOTHING_OWN = OwnKnowledge(-1, None)
-DOWN = Unreachable("c:1", "down")
-
-
-def registration(stores: str = "abc", policy: Policy | None = None) -> Registration:
-    made = Registration(
-        NAME, policy or Policy.majority_of(stores), tuple(stores), Behaviour.HIGHEST, 3.0
-    )
-    made.start(0.0)
-    return made
-
-
-def grant(promise: Promise | None = None, disk: str = "disk", name: str = "") -> Grant:
-    return Grant(7, disk.encode(), promise or Promise(), name)
-
-
-def held(upto: int, epoch: int = 1) -> Promise:
-    policy = Policy.majority_of("abc")
-    return Promise(
-        begun_epoch=epoch,
-        lineage=Lineage((Term(epoch, 0),)),
-        membership=Membership((policy,), (policy,)),
-        held=(HeldRange(0, upto, epoch),) if upto >= 0 else (),
-    )
-
-
-def promise_all(made: Registration, stores: str, promise: Promise | None = None) -> None:
-    for store in stores:
-        made.promised(store, made.epoch, grant(promise))
-
-
-def decided(made: Registration, now: float = 0.0, own: OwnKnowledge = NOTHING_OWN) -> Decision:
-    decision = made.decide(now, own)
-    assert decision is not None
-    return decision
 
 
 def test_all_stores_are_asked_and_waited_for() -> None:
@@ -358,16 +333,6 @@ def test_who_knows_of_nothing_that_was_stable_begins_the_next_stream() -> None:
     assert decided(made, 3.0, OwnKnowledge(-1, 0)).kept_upto == -1
 
 
-def streaming(stores: str = "abc", policy: Policy | None = None) -> Registration:
-    made = registration(stores, policy)
-    promise_all(made, stores)
-    decided(made)
-    for store in stores:
-        made.begun(store, made.epoch)
-    made.streaming()
-    return made
-
-
 def test_fenced_by_a_blocking_set_is_the_end() -> None:
     made = streaming()
     made.failed("a", Fenced("x", 1, 2), 1.0)
@@ -497,168 +462,6 @@ def test_where_another_one_has_begun_since_is_no_way_back(again: bool) -> None:
     assert isinstance(made.error, Fenced)
     assert made.error.promised == 4
     assert made.step("a") == Hold()
-
-
-OLD, NEW = Policy.majority_of("abc"), Policy.majority_of("bcd")
-
-
-def moving(stores: str = "abcd", new: Policy = NEW) -> Registration:
-    made = Registration(NAME, new, tuple(stores), Behaviour.HIGHEST, 3.0, [OLD])
-    made.start(0.0)
-    made.failed("a", Fenced("x", 1, 1), 0.0)
-    return made
-
-
-def begin_all(made: Registration, stores: str) -> None:
-    for store in stores:
-        made.begun(store, made.epoch)
-
-
-def test_a_new_policy_comes_in_by_way_of_both_and_the_record_then_forgets() -> None:
-    made = moving()
-    promise_all(made, "abcd", held(9))
-    decided(made)
-    assert made.membership == Membership((OLD,), (OLD, NEW))
-    begin_all(made, "abcd")
-    made.streaming()
-    answer = Promise(made.epoch, made.lineage, made.membership)
-    made.start(5.0, made.epoch + 1, advance=True)
-    promise_all(made, "abcd", answer)
-    decided(made, 5.0)
-    assert made.membership == Membership((OLD, NEW), (NEW,))
-    assert made.changing
-    begin_all(made, "ab")
-    assert not made.begun_enough()
-    begin_all(made, "c")
-    assert made.begun_enough()
-    made.confirm()
-    assert made.final
-    assert made.wanted() == ("a", "b", "c", "d")
-    # An answer to the begin that was on its way is no confirmation.
-    made.begun("d", made.epoch, Membership((OLD, NEW), (NEW,)))
-    made.begun("b", made.epoch)
-    assert not made.confirmed_enough()
-    assert isinstance(made.step("d"), AskBegin)
-    made.begun("d", made.epoch)
-    assert made.confirmed_enough()
-
-
-def test_a_registration_for_another_reason_does_not_drop_the_old_policy() -> None:
-    made = moving()
-    promise_all(made, "abcd", held(9))
-    decided(made)
-    begin_all(made, "abcd")
-    made.streaming()
-    answer = Promise(made.epoch, made.lineage, made.membership)
-    made.start(5.0, made.epoch + 1)
-    promise_all(made, "abcd", answer)
-    decided(made, 5.0)
-    assert made.membership == Membership((OLD, NEW), (OLD, NEW))
-
-
-def test_a_begin_counts_only_on_a_stable_set_of_the_old_stores_too() -> None:
-    made = moving("abcdef", Policy.majority_of("def"))
-    promise_all(made, "abcdef", held(9))
-    decided(made)
-    begin_all(made, "def")
-    assert not made.begun_enough()
-    begin_all(made, "ab")
-    assert made.begun_enough()
-
-
-def test_while_nothing_was_ever_begun_the_previous_policies_are_in_force() -> None:
-    made = Registration(
-        NAME, Policy.majority_of("def"), tuple("def"), Behaviour.HIGHEST, 3.0, [OLD]
-    )
-    made.start(0.0)
-    assert made.wanted() == tuple("defabc")
-    promise_all(made, "def")
-    assert made.decide(5.0, NOTHING_OWN) is None
-    assert isinstance(made.unfinished(), NoQuorum)
-    promise_all(made, "ab")
-    decided(made, 5.0)
-    assert made.membership.from_policies == (OLD, Policy.majority_of("def"))
-
-
-def test_previous_stores_are_not_waited_for_once_a_record_without_them_was_found() -> None:
-    new = Policy.majority_of("def")
-    made = Registration(NAME, new, tuple("def"), Behaviour.HIGHEST, 3.0, [OLD])
-    made.start(0.0)
-    made.failed("a", Fenced("x", 1, 1), 0.0)
-    promise_all(made, "def", Promise(1, Lineage((Term(1, 0),)), Membership((new,), (new,))))
-    assert made.wanted() == tuple("def")
-    decided(made)
-    assert made.final
-
-
-def test_a_confirmed_record_is_taken_before_the_same_one_that_is_not() -> None:
-    made = Registration(NAME, NEW, tuple("bcd"), Behaviour.HIGHEST, 3.0)
-    made.start(0.0)
-    made.failed("b", Fenced("x", 1, 5), 0.0)
-    lineage = Lineage((Term(5, 0),))
-    for store, membership in zip(
-        "bc", (Membership((OLD, NEW), (NEW,)), Membership((NEW,), (NEW,))), strict=True
-    ):
-        made.promised(store, made.epoch, grant(Promise(5, lineage, membership)))
-    decided(made, 3.0)
-    assert made.final
-
-
-def test_the_old_configuration_may_take_a_change_back_that_is_under_way() -> None:
-    made = Registration(NAME, OLD, tuple("abc"), Behaviour.HIGHEST, 3.0)
-    made.start(0.0)
-    made.failed("a", Fenced("x", 1, 1), 0.0)
-    answer = Promise(1, Lineage((Term(1, 0),)), Membership((OLD,), (OLD, NEW)))
-    promise_all(made, "abc", answer)
-    assert made.wanted() == tuple("abcd")
-    decided(made, 3.0)
-    assert made.membership == Membership((OLD, NEW), (OLD, NEW))
-
-
-def test_the_old_configuration_is_refused_once_the_new_one_was_confirmed() -> None:
-    made = Registration(NAME, OLD, tuple("abc"), Behaviour.HIGHEST, 3.0)
-    made.start(0.0)
-    made.failed("a", Fenced("x", 1, 1), 0.0)
-    answer = Promise(1, Lineage((Term(1, 0),)), Membership((NEW,), (NEW,)))
-    made.promised("a", made.epoch, grant(answer))
-    assert made.decide(3.0, NOTHING_OWN) is None
-    # One store alone may have been begun by a minority that never counted.
-    assert made.error is None
-    made.promised("b", made.epoch, grant(answer))
-    assert made.decide(3.0, NOTHING_OWN) is None
-    assert isinstance(made.error, PolicyNotInForce)
-
-
-def test_a_backup_that_stands_in_goes_on_doing_so_after_a_restart() -> None:
-    declared = Policy((Group("g", tuple("abc"), backups=("d",)),))
-    present = Policy((Group("g", tuple("abd")),))
-    made = Registration(NAME, declared, tuple("abc"), Behaviour.HIGHEST, 3.0)
-    made.start(0.0)
-    made.failed("a", Fenced("x", 1, 1), 0.0)
-    promise_all(made, "ab", Promise(1, Lineage((Term(1, 0),)), Membership((present,), (present,))))
-    assert made.wanted() == tuple("abcd")
-    decided(made, 3.0)
-    assert made.policy == present
-    assert made.final
-
-
-def test_a_backup_that_stands_in_is_enough_for_a_restart_with_one_member() -> None:
-    """As it was for the instance before; of those who are declared two are away."""
-    declared = Policy((Group("g", tuple("abc"), backups=("d",)),))
-    present = Policy((Group("g", tuple("abd")),))
-    made = Registration(NAME, declared, tuple("abcd"), Behaviour.HIGHEST, 3.0)
-    made.start(0.0)
-    made.failed("a", Fenced("x", 1, 1), 0.0)
-    both = Promise(1, Lineage((Term(1, 0),)), Membership((declared, present), (present,)))
-    promise_all(made, "ad", both)
-    # Nobody knows yet whether the change to the backup counts.
-    assert made.decide(3.0, NOTHING_OWN) is None
-    alone = Membership((present,), (present,))
-    promise_all(made, "d", dataclasses.replace(both, membership=alone))
-    decided(made, 3.0)
-    assert made.policy == present
-    begin_all(made, "ad")
-    assert made.begun_enough()
 
 
 def test_for_whom_a_registration_waits() -> None:

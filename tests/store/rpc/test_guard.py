@@ -28,7 +28,8 @@ from quorate.store.rpc import guard
 from quorate.transport.channels import open_channel
 from quorate.transport.failures import errors_of, failure_from_wire
 from quorate.transport.identities import hash_of, new_token
-from quorate.v1 import peer_pb2, source_pb2, store_pb2
+from quorate.transport.status import read_status, status_request
+from quorate.v1 import peer_pb2, queue_pb2, source_pb2, store_pb2
 from quorate.v1.store_pb2_grpc import StoreServicer, StoreStub
 
 OPEN = {"Beat"}
@@ -41,20 +42,22 @@ def methods(module: Any) -> set[str]:
 
 
 def test_every_call_of_a_store_has_verbs_and_subjects() -> None:
-    assert set(guard.CALLS) == methods(store_pb2)
+    assert set(guard.CALLS) == methods(store_pb2) | methods(queue_pb2)
 
 
 def test_every_call_of_every_service_is_guarded_or_open_on_purpose() -> None:
-    everything = methods(store_pb2) | methods(source_pb2) | methods(peer_pb2)
+    everything = set[str]().union(*map(methods, (store_pb2, source_pb2, peer_pb2, queue_pb2)))
     assert everything - set(guard.CALLS) - {"Attach", "Confirm"} == OPEN
 
 
 def test_a_call_that_has_no_verb_cannot_be_served(monkeypatch: pytest.MonkeyPatch) -> None:
     others = {name: call for name, call in guard.CALLS.items() if name != "Fetch"}
     seams.GUARD_CALLS.replace(monkeypatch, others)
-    admission = guard.Admission(Access(()), None, AsyncMock())
+    admission = guard.Admission(lambda: Access(()), None)
+    service: Any = StoreServicer()
+    service.refuse = AsyncMock()
     with pytest.raises(KeyError, match="Fetch"):
-        guard.guarded(StoreServicer(), admission)
+        guard.guarded(service, admission, guard.SERVICE)
 
 
 RULES = [
@@ -130,6 +133,26 @@ async def test_who_may_send_and_who_may_read(guarded: Guarded) -> None:
     assert (await denied(guarded.client("stranger"), "source", "orders.eu")).identity == "stranger"
 
 
+@pytest.mark.expects_log("may not")
+async def test_a_store_tells_operators_of_denied_calls_and_of_its_certificate(
+    guarded: Guarded,
+) -> None:
+    await guarded.start()
+
+    async def told() -> store_pb2.StatusResponse:
+        async with open_channel(guarded.stores.address("a"), guarded.files("operator")) as channel:
+            return await read_status(StoreStub(channel).Status(status_request()))
+
+    before = await told()
+    assert (before.denied, before.denied_seconds_ago) == (0, 0.0)
+    assert before.certificate_ends > time.time() + 3600
+    assert abs(before.clock_ns / 1e9 - time.time()) < 60
+    await denied(guarded.client("stranger"), "source", "orders.eu")
+    after = await told()
+    assert after.denied >= 1
+    assert 0.0 < after.denied_seconds_ago < 60
+
+
 async def first_answer(channel: grpc.aio.Channel, method: Any, request: Any) -> None:
     """Make a call of any kind, and read its first answer. Raises the error of the call."""
     call = getattr(StoreStub(channel), method.name)
@@ -163,7 +186,7 @@ async def test_no_call_is_served_to_a_stranger(guarded: Guarded) -> None:
             with pytest.raises(AccessDenied) as caught:
                 await first_answer(channel, method, request)
             assert caught.value.identity == "stranger", method.name
-    assert called == set(guard.CALLS)
+    assert called == methods(store_pb2)
 
 
 async def restored(channel: grpc.aio.Channel) -> None:

@@ -10,6 +10,7 @@ import grpc.aio
 import pytest
 from tests.store.support import Client, Stream, running
 
+from quorate.client import connect
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
@@ -17,6 +18,7 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.store.rpc.journal import SUBSCRIPTIONS_AT_ONCE
 from quorate.store.rpc.status import SOURCES_AT_ONCE
 from quorate.transport.failures import error_from_call
+from quorate.transport.status import read_status, status_request
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -122,3 +124,21 @@ async def test_the_subscriptions_that_are_furthest_behind_are_reported(tmp_path:
             await anext(slow)
             (behind,) = (await report(client, most=1)).subscriptions
             assert (behind.client, behind.behind) == ("ipv4:1.2.3.4:5", 20)
+
+
+async def test_a_status_has_the_subscriptions_that_are_furthest_behind_if_asked(
+    tmp_path: Path,
+) -> None:
+    async with (
+        running(tmp_path) as node,
+        Client(node.address) as client,
+        connect(node.address) as quorate,
+        quorate.subscriber("orders"),
+        quorate.subscriber("trades"),
+    ):
+        for most, expected in ((0, 0), (1, 1), (9, 2)):
+            status = await read_status(client.stub.Status(status_request("", most)))
+            assert len(status.subscriptions) == expected
+            assert {each.topic for each in status.subscriptions} <= {"orders", "trades"}
+        status = await read_status(client.stub.Status(status_request("trades", 9)))
+        assert [each.topic for each in status.subscriptions] == ["trades"]

@@ -30,13 +30,16 @@ UNARY = {
 STREAMS = {
     "Status": store_v1.StatusRequest(),
     "Journal": store_v1.JournalRequest(),
+    "Release": store_v1.ReleaseRequest(),
     "Fetch": v1.FetchRequest(),
     "Subscribe": store_v1.SubscribeRequest(),
     "QueryState": store_v1.QueryStateRequest(),
+    "WatchState": store_v1.WatchStateRequest(),
     "StateCandidates": store_v1.StateCandidatesRequest(),
     "Watch": store_v1.WatchRequest(),
     "Repair": store_v1.RepairRequest(),
     "Restore": None,
+    "Backup": store_v1.BackupRequest(),
 }
 OTHERS = {"Inventory", "Append"}
 
@@ -87,6 +90,9 @@ def service() -> Service:
         status,
         Mock(),
         upkeep,
+        Mock(),
+        Mock(),
+        Mock(),
         Mock(),
         Mock(),
         Mock(),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from tests import seams
-from tests.store.deleted import engine_of
 from tests.store.state import TOPIC, Maker, Message
 
 from quorate.protocol.bookmarks import Place, Position
@@ -19,11 +18,7 @@ from quorate.protocol.wire import position_from_wire
 from quorate.store.rpc.state import StateQueries
 from quorate.v1 import store_pb2 as store_v1
 
-A = SourceName(TOPIC, 1)
-
-
-async def _at_once(work: Callable[[], Any]) -> Any:
-    return work()
+A, B = SourceName(TOPIC, 1), SourceName(TOPIC, 2)
 
 
 async def filled(count: int) -> tuple[Maker, StateQueries]:
@@ -36,8 +31,7 @@ async def filled(count: int) -> tuple[Maker, StateQueries]:
     maker.sends(A, 1, 0, messages)
     maker.stable(A, count - 1)
     await maker.all()
-    engine = engine_of(maker.world)
-    return maker, StateQueries(engine, maker.world.storage, maker.making, _at_once)
+    return maker, maker.queries
 
 
 def asked(**fields: Any) -> store_v1.QueryStateRequest:
@@ -45,24 +39,34 @@ def asked(**fields: Any) -> store_v1.QueryStateRequest:
 
 
 async def numbers(responses: AsyncIterator[store_v1.QueryStateResponse]) -> list[int]:
-    found: list[int] = []
-    async for response in responses:
-        for row in response.rows:
-            (payload,) = read_payloads(row, read_header(row))
-            found.append(json.loads(payload)["n"])
-    return found
+    return [number async for response in responses for number in numbers_of(response)]
 
 
-async def test_what_comes_meanwhile_is_not_seen() -> None:
+def numbers_of(response: store_v1.QueryStateResponse) -> list[int]:
+    payloads = [read_payloads(row, read_header(row))[0] for row in response.rows]
+    return [json.loads(payload)["n"] for payload in payloads]
+
+
+def gives_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query gives the rows of each step at once."""
+    seams.STATE_QUERIES_READ_SECONDS.replace(monkeypatch, -1.0)
+    seams.STATE_QUERIES_GIVE_SECONDS.replace(monkeypatch, -1.0)
+
+
+async def test_what_comes_meanwhile_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    gives_each_step(monkeypatch)
     maker, queries = await filled(100)
     responses = queries.query(asked(), lambda: None)
-    position = position_from_wire((await anext(responses)).position)
-    assert position == Position({A: Place(1, 99)})
+    first = await anext(responses)
+    assert position_from_wire(first.position) == Position({A: Place(1, 99)})
+    given = numbers_of(first)
+    assert 0 < len(given) < 100
     later = [Message(b"%04d" % number, b'{"n": -1}', 2) for number in range(100)]
     maker.sends(A, 1, 100, later)
     maker.stable(A, 199)
     await maker.all()
-    assert await numbers(responses) == list(range(100))
+    assert given + await numbers(responses) == list(range(100))
+    monkeypatch.undo()
     assert await numbers(queries.query(asked(), lambda: None)) == [-1] * 100
 
 
@@ -94,3 +98,31 @@ async def test_a_store_that_stops_ends_its_queries() -> None:
 
     with pytest.raises(InvalidArgument):
         await numbers(queries.query(asked(), stopping))
+
+
+async def test_a_key_is_found_beside_what_an_ended_source_left() -> None:
+    maker, queries = await filled(10)
+    maker.begins(B, 1)
+    maker.sends(B, 1, 0, [Message(b"0001", b'{"n": 100}', 2)])
+    maker.stable(B, 0)
+    await maker.all()
+    maker.ends(A)
+    key = store_v1.StateKey(raw=b"0001")
+    assert await numbers(queries.query(asked(keys=[key]), lambda: None)) == [100]
+
+
+async def test_the_first_rows_do_not_wait_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    gives_each_step(monkeypatch)
+    _, queries = await filled(100)
+    responses = [each async for each in queries.query(asked(), lambda: None)]
+    assert 0 < len(responses[0].rows) < 100
+    assert sum(len(each.rows) for each in responses) == 100
+
+
+async def test_few_rows_come_in_one_answer() -> None:
+    _, queries = await filled(100)
+    key = store_v1.StateKey(raw=b"0007")
+    (answer,) = [each async for each in queries.query(asked(keys=[key]), lambda: None)]
+    assert position_from_wire(answer.position) == Position({A: Place(1, 99)})
+    assert numbers_of(answer) == [7]
+    assert answer.HasField("end")

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests import seams
@@ -13,6 +17,7 @@ from quorate.protocol.bookmarks import NO_PLACE, Place, Position
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import position_from_wire, position_to_wire
+from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
 
@@ -108,3 +113,82 @@ async def test_missing_messages_in_front_of_a_time_are_before_the_end(tmp_path: 
         await orders.batch(timed(20, 29, 3000), stable_upto=19)
         await orders.durable(29)
         assert await ends(client, 2000) == {ORDERS: Place(1, 19)}
+
+
+class Syncs:
+    """The syncs of a store, held until the test lets them go on."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        """Counts the syncs that have begun."""
+        self.let_go = threading.Semaphore(0)
+
+
+@contextmanager
+def syncs_held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Syncs]:
+    """Hold every sync of a store until it is let go; in the end let all go."""
+    syncs, sync, is_over = Syncs(), seams.ROCKS_STORAGE_SYNC.real(), threading.Event()
+
+    def held(storage: Any) -> None:
+        syncs.begun.release()
+        while not is_over.is_set() and not syncs.let_go.acquire(timeout=0.01):
+            pass
+        sync(storage)
+
+    seams.ROCKS_STORAGE_SYNC.replace(monkeypatch, held)
+    try:
+        yield syncs
+    finally:
+        is_over.set()
+
+
+async def given(call: Any, last: int) -> list[int]:
+    """Return the numbers that a subscription is given, up to the last one."""
+    numbers: list[int] = []
+    async with asyncio.timeout(20):
+        while last not in numbers:
+            response = await call.read()
+            for each in response.given:
+                numbers += range(each.fetched.first, each.fetched.last + 1)
+    return numbers
+
+
+def subscribed(client: Client, delivered: store_v1.Delivered) -> Any:
+    return client.stub.Subscribe(
+        store_v1.SubscribeRequest(
+            protocol_version=PROTOCOL_VERSION, topic=ORDERS.topic, delivered=delivered
+        )
+    )
+
+
+async def test_what_becomes_stable_is_given_before_the_disk_has_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as node, Client(node.address) as client:
+        orders = await client.stream()
+        await orders.append(0, 4)
+        call = subscribed(client, store_v1.DELIVERED_STABLE)
+        while not (await call.read()).completed:
+            pass
+        with syncs_held(monkeypatch):
+            await orders.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=4))
+            assert await given(call, 4) == [0, 1, 2, 3, 4]
+        call.cancel()
+
+
+async def test_what_is_durable_is_given_before_the_next_commit_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as node, Client(node.address) as client:
+        orders = await client.stream()
+        call = subscribed(client, store_v1.DELIVERED_DURABLE)
+        while not (await call.read()).completed:
+            pass
+        with syncs_held(monkeypatch) as syncs:
+            await orders.batch(batch(0, 4))
+            await asyncio.to_thread(syncs.begun.acquire)
+            await orders.batch(batch(5, 9))
+            syncs.let_go.release()
+            await asyncio.to_thread(syncs.begun.acquire)
+            assert await given(call, 4) == [0, 1, 2, 3, 4]
+        call.cancel()

@@ -12,6 +12,7 @@ from tests.source.real_stores import RealStores
 from tests.store.support import Client, running
 
 from quorate.client import connect
+from quorate.client.replay import in_order
 from quorate.protocol.errors import TooManySubscriptions
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.subscriber.events import Event, StoreLeft, Subscribed
@@ -57,8 +58,8 @@ async def test_a_subscriber_goes_to_a_store_that_has_room(tmp_path: Path) -> Non
     await stores.start("ab")
     async with (
         connect(stores.named("ab")) as client,
-        client.subscriber("orders"),
-        client.subscriber("orders", on_event=told.append),
+        client.subscriber("orders", chooser=in_order),
+        client.subscriber("orders", chooser=in_order, on_event=told.append),
     ):
         left, begun = told
         assert isinstance(left, StoreLeft)

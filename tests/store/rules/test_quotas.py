@@ -1,4 +1,4 @@
-"""What each identity uses: calls by connection, subscriptions, bytes."""
+"""The quotas of identities: calls by connection, subscriptions, bytes."""
 
 from __future__ import annotations
 

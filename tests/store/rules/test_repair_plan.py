@@ -18,6 +18,7 @@ from quorate.store.rules.repair_plan import (
     lacking,
     stable_upto,
 )
+from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
 
 ABC = Policy.majority_of("abc")
 RECORD = Membership((ABC,), (ABC,))
@@ -103,6 +104,19 @@ def test_only_a_begin_that_names_this_store_and_only_the_newest() -> None:
     assert begin_to_adopt(own, [older, newer, stranger]) == newer
     assert begin_to_adopt(own, [older, moving, newer]) == moving, "it came from this store"
     assert begin_to_adopt(own, [PeerView("5", "a", 9, THIRD)]) is None, "no record, no names"
+
+
+def test_a_replica_adopts_the_begin_of_a_source_that_sends_to_it() -> None:
+    told = SourceInformation(epoch=3, stores=[StoreEntry(name="dr", address="h:9")])
+    peer = PeerView("1", "a", 3, THIRD, RECORD, answered=True, information=told)
+    own = OwnView("d", 1, 1, FIRST, address="h:9")
+    assert begin_to_adopt(own, [peer]) == peer
+    assert begin_to_adopt(replace(own, address="h:8"), [peer]) is None
+    older = SourceInformation(epoch=2, stores=told.stores)
+    assert begin_to_adopt(own, [replace(peer, information=older)]) is None, "of another epoch"
+    spare = Policy((Group("g", ("a", "b", "c"), backups=("dr",)),))
+    record = Membership((spare,), (spare,))
+    assert begin_to_adopt(own, [replace(peer, membership=record)]) is None, "a backup"
 
 
 def test_one_that_a_backup_stands_in_for_adopts_a_begin_while_it_can_not_read_something() -> None:

@@ -17,6 +17,7 @@ from quorate.store.storage.state_records import (
     row_key,
     rows_of_key,
     rows_of_topic,
+    rows_to_write,
     topic_prefix,
     unpack_candidate,
     whole_keys,
@@ -33,9 +34,9 @@ def candidate(
     epoch: int = 5,
     sequence: int = 0,
     expires_ns: int = NEVER,
-    frame: bytes = b"frame",
+    body: bytes = b"body",
 ) -> Candidate:
-    return Candidate(session_id, epoch, sequence, time_ns, expires_ns, frame)
+    return Candidate(session_id, epoch, sequence, time_ns, expires_ns, 0, body)
 
 
 CANDIDATES = st.builds(
@@ -45,7 +46,7 @@ CANDIDATES = st.builds(
     epoch=st.sampled_from([4, 5, 6]),
     sequence=st.integers(0, 9),
     expires_ns=st.sampled_from([0, NOW, NOW + 1, NEVER]),
-    frame=st.sampled_from([b"", b"frame"]),
+    body=st.sampled_from([b"", b"body"]),
 )
 STORED = st.dictionaries(st.tuples(KEYS, st.integers(1, 4)), CANDIDATES, max_size=12)
 
@@ -54,7 +55,7 @@ def stored_rows(stored: dict[tuple[bytes, int], Candidate]) -> list[Row]:
     rows = {}
     for (key, session_id), each in stored.items():
         own = candidate(
-            session_id, each.time_ns, each.epoch, each.sequence, each.expires_ns, each.frame
+            session_id, each.time_ns, each.epoch, each.sequence, each.expires_ns, each.body
         )
         rows[row_key(PREFIX, key, session_id)] = pack_candidate(own)
     return sorted(rows.items())
@@ -80,10 +81,11 @@ def test_what_may_go_changes_no_row(stored: dict[tuple[bytes, int], Candidate]) 
     rows = stored_rows(stored)
     wanted = list(rows_among(rows, GENERATIONS, NOW))
     retained_from = dict.fromkeys(GENERATIONS, 5)
-    gone = set(to_remove(rows, GENERATIONS, retained_from, NOW))
+    useless, _ = to_remove(rows, GENERATIONS, retained_from, NOW)
+    gone = set(useless)
     left = [row for row in rows if row[0] not in gone]
     assert list(rows_among(left, GENERATIONS, NOW)) == wanted
-    assert not set(to_remove(left, GENERATIONS, retained_from, NOW))
+    assert to_remove(left, GENERATIONS, retained_from, NOW) == ([], -NEVER)
     for key, value in left:
         each = unpack_candidate(key, value)
         assert GENERATIONS.get(each.session_id, 9) <= each.epoch
@@ -107,3 +109,12 @@ def test_keys_are_apart_and_are_read_as_a_whole(
         read += step
         first = step[-1][0] + b"\0"
     assert read == rows
+
+
+@given(st.dictionaries(KEYS, st.binary(max_size=3), max_size=6), st.integers(1, 4))
+def test_rows_are_written_in_the_order_of_their_keys(
+    packed: dict[bytes, bytes], session_id: int
+) -> None:
+    rows = rows_to_write(PREFIX, session_id, packed)
+    expected = {row_key(PREFIX, key, session_id): value for key, value in packed.items()}
+    assert rows == [Write(Table.STATE, *row) for row in sorted(expected.items())]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
 from quorate.protocol.bookmarks import Place, Position
 from quorate.protocol.errors import TooManySubscriptions
+from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.store.rules.subscriptions import Running, Slowest, Subscriptions
@@ -21,7 +23,7 @@ def running(client: str, topic: str = "orders", upto: int | None = None) -> Runn
     walk = None
     if upto is not None:
         walk = Walk(Position({ORDERS: Place(1, upto)}), 0, topic.__eq__)
-    return Running(client, topic, "", topic.__eq__, 1, "", 0.0, walk)
+    return Running(client, topic, "", topic.__eq__, 1, None, 0.0, walk)
 
 
 def test_more_than_the_bound_are_refused_until_one_ends() -> None:
@@ -34,6 +36,17 @@ def test_more_than_the_bound_are_refused_until_one_ends() -> None:
         with all_of_them.opened(running("c")):
             assert sorted(each.client for each in all_of_them) == ["a", "c"]
     assert len(all_of_them) == 0
+
+
+def test_payloads_that_are_no_json_are_counted_also_of_subscriptions_that_ended() -> None:
+    all_of_them = Subscriptions("s1", 0)
+    first, second = Filter("price > 1"), Filter("price > 2")
+    with all_of_them.opened(replace(running("a"), where=first)):
+        first.not_json += 3
+        assert all_of_them.not_json == 3
+    with all_of_them.opened(replace(running("b"), where=second)):
+        second.not_json += 4
+        assert all_of_them.not_json == 7
 
 
 def test_without_a_bound_all_are_taken() -> None:

@@ -106,7 +106,7 @@ async def test_all_that_arrives_during_a_sync_is_one_commit() -> None:
     await setup.writer.durable(2)
     assert (one.told, two.told) == ([9], [9]), "one acknowledgement a stream and commit"
     assert setup.storage.calls == ["write", "sync", "write", "sync"]
-    assert setup.writer.syncs == 2
+    assert setup.writer.sync_durations.count == 2
     await setup.writer.stop()
 
 

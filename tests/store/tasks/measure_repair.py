@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tests.store.support import ORDERS, Client
 
+from quorate.protocol.figures import numbers_in
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.ranges import Range
 from quorate.store.rules import digest
@@ -124,7 +125,7 @@ async def _busy(one: Client, two: Client, first: int, addresses: list[str]) -> N
 
 async def _lacking(client: Client) -> int:
     (source,) = (await client.status()).sources
-    return sum(hole.last - hole.first + 1 for hole in source.holes)
+    return numbers_in(source.holes)
 
 
 async def _repaired(client: Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.store.state import TOPIC, Maker, Message, batch_of, expected, keyed
+from tests import seams
+from tests.store.state import (
+    TOPIC,
+    A,
+    B,
+    C,
+    Maker,
+    Message,
+    batch_of,
+    does,
+    expected,
+    history,
+    keyed,
+)
 
 from quorate.protocol.bookmarks import Place, Position
 from quorate.protocol.framing import read_header
@@ -22,66 +36,19 @@ from quorate.store.storage.index import entries
 from quorate.store.storage.interface import Table, Write
 from quorate.store.storage.records import position_key
 from quorate.store.storage.rocksdb import RocksStorage
+from quorate.store.storage.state_records import unpack_candidate
 
-A, B, C = (SourceName(TOPIC, session_id) for session_id in (1, 2, 3))
 TRADES = SourceName("trades", 1)
-
-KEYS = [b"", b"a", b"a\0", b"a\0\xff", b"\0", b"long" * 50, None]
-
-Event = tuple[str, Any]
 
 
 class Crash(BaseException):
-    """The store's process dies."""
+    """The death of the store's process."""
 
 
-def message(chooser: random.Random, name: str) -> Message:
-    return Message(
-        chooser.choice(KEYS),
-        name.encode(),
-        chooser.randrange(20),
-        chooser.random() < 0.2,
-        chooser.choice([None, None, 500, 5_000]),
-    )
-
-
-def history(chooser: random.Random, source: SourceName) -> tuple[list[Event], list[Message]]:
-    """What a source does, as each store sees it in this order, and what is stable at the end."""
-    events: list[Event] = []
-    kept: list[Message] = []
-    epoch = 0
-    for generation in range(chooser.randint(1, 3)):
-        if generation:
-            events.append(("ends", None))
-        epoch += chooser.randint(1, 3)
-        events.append(("begins", epoch))
-        kept, sent = [], 0
-        messages = [
-            message(chooser, f"{source} {epoch} {number}")
-            for number in range(chooser.randint(1, 25))
-        ]
-        while sent < len(messages):
-            count = chooser.randint(1, 6)
-            events.append(("sends", (epoch, sent, messages[sent : sent + count])))
-            sent = min(len(messages), sent + count)
-            if chooser.random() < 0.7:
-                kept = messages[: chooser.randint(len(kept), sent)]
-                if kept:
-                    events.append(("stable", len(kept) - 1))
-    return events, kept
-
-
-def does(maker: Maker, source: SourceName, event: Event) -> None:
-    kind, what = event
-    match kind:
-        case "begins":
-            maker.begins(source, what)
-        case "sends":
-            maker.sends(source, *what)
-        case "stable":
-            maker.stable(source, what)
-        case "ends":
-            maker.ends(source)
+def lacks_upto(maker: Maker) -> int:
+    progress = maker.making.progress_of(A)
+    assert progress is not None
+    return progress.lacks_upto
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -279,7 +246,7 @@ async def test_rows_of_messages_that_retention_let_go_come_from_a_peer() -> None
     assert late.rows() == whole.rows()
     assert len(late.rows()) == 40
     assert late.digest() == whole.digest()
-    assert late.making._progress[A] == whole.making._progress[A]
+    assert late.making.progress_of(A) == whole.making.progress_of(A)
 
 
 async def test_a_peer_that_is_away_is_waited_for() -> None:
@@ -293,7 +260,7 @@ async def test_a_peer_that_is_away_is_waited_for() -> None:
     late.away.clear()
     late.answers_max = 5
     await late.all()
-    assert 0 < len(late.rows()) < 40, "it broke off"
+    assert 0 < len(late.stored()) < 40, "it broke off"
     assert not late.making.is_ready(TOPIC)
     late.answers_max = 1000
     await late.all()
@@ -308,10 +275,10 @@ async def test_rows_that_no_peer_has_are_lacking() -> None:
     peers["1"] = other
     await late.all()
     assert len(late.rows()) == 10
-    assert late.making._progress[A].lacks_upto == 59
+    assert lacks_upto(late) == 59
     await other.all()
     assert other.digest() == late.digest(), "a store that lacks as much gives nothing"
-    assert other.making._progress[A].lacks_upto == 59
+    assert lacks_upto(other) == 59
     peers = {"1": late}
     whole, third = await lagging(peers)
     peers["2"] = whole
@@ -344,7 +311,7 @@ async def test_positions_that_are_reached() -> None:
     maker = Maker()
 
     def reached(source: SourceName, epoch: int, sequence: int) -> bool:
-        return maker.making.has_reached(TOPIC, Position({source: Place(epoch, sequence)}))
+        return maker.making.lacked(TOPIC, Position({source: Place(epoch, sequence)})) is None
 
     maker.begins(A, 2)
     maker.sends(A, 2, 0, [Message(b"a", b"1", 1), Message(b"a", b"2", 2)])
@@ -375,7 +342,7 @@ async def test_a_topic_that_gets_keys_later_and_then_others() -> None:
     assert by_id.rows() == {}
     await by_id.all()
     assert by_id.rows() == {b"j[1]": payloads[2], b"j[2]": payloads[1]}
-    (progress,) = by_id.making._progress.values()
+    (progress,) = by_id.making._progress
     assert progress.left_out == 1
     assert len(by_id.table()) == 3, "the rows of the other keys are gone"
     with_null = Maker(maker.world.storage, keyed("id", missing=Missing.NULL))
@@ -428,7 +395,9 @@ async def test_a_message_that_is_too_large_leaves_its_key_without_a_row() -> Non
     frame = batch_of(A, 1, 2, [Message(b"a", b"x" * 2_000_000, 2)])
     rows, left_out = _candidates(frame)
     assert left_out == 0
-    assert [(key, row.frame) for key, row in rows.items()] == [(b"ka", b"")]
+    (row,) = rows.items()
+    assert row[0] == b"ka"
+    assert not unpack_candidate(b"." * 8, row[1]).body
 
 
 def _candidates(frame: bytes) -> Any:
@@ -436,3 +405,28 @@ def _candidates(frame: bytes) -> Any:
     assert keying is not None
     header = read_header(frame)
     return candidates_of(keying, frame, header, Range(header.first, header.last))
+
+
+async def test_the_maker_gives_way_after_each_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store with much to do makes rows when it has less."""
+    maker, rests = Maker(), list[dict[bytes, bytes]]()
+    may_go_on = asyncio.Event()
+
+    async def rest() -> None:
+        rests.append(maker.rows())
+        await may_go_on.wait()
+
+    seams.STATE_MAKING_GIVE_WAY.replace(monkeypatch, rest)
+    maker.begins(A, 1)
+    maker.sends(A, 1, 0, [Message(b"a", b"{}", 1)])
+    maker.stable(A, 0)
+    making = asyncio.create_task(maker.making.run())
+    await maker.making.moved()
+    maker.sends(A, 1, 1, [Message(b"b", b"{}", 1)])
+    maker.stable(A, 1)
+    await asyncio.sleep(0)
+    assert rests == [{b"ka": b"{}"}]
+    may_go_on.set()
+    await maker.making.moved()
+    making.cancel()
+    assert maker.rows() == {b"ka": b"{}", b"kb": b"{}"}

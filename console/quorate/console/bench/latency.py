@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from quorate.disk.files import replace_file
+
 Latencies: TypeAlias = "array[int]"
 
 
@@ -18,7 +20,7 @@ def empty() -> Latencies:
 
 def save(latencies: Latencies, path: Path) -> None:
     """Write latencies to a file."""
-    path.write_bytes(latencies.tobytes())
+    replace_file(path, latencies.tobytes())
 
 
 def load(path: Path) -> Latencies:

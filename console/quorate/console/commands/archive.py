@@ -27,6 +27,7 @@ from quorate.console.ui.settings import (
 )
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.exit_codes import FAILED
+from quorate.protocol.figures import numbers_in
 
 if TYPE_CHECKING:
     from quorate.pipeline.archive.archiving import ArchiveReport
@@ -40,6 +41,12 @@ def archive(
     path: Path,
     topic: Topics = None,
     topics_pattern: TopicsPattern = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than", metavar="AGE", help="Archive only what was sent before: 7d, 12h."
+        ),
+    ] = None,
     compact: Annotated[
         bool,
         typer.Option("--compact", help="Also merge small files of the archive, after archiving."),
@@ -63,7 +70,8 @@ def archive(
     Needs the extra `spark`.
     """
     if rebuild:
-        if topic or topics_pattern is not None or compact or stores is not None:
+        given = topics_pattern, older_than, stores
+        if topic or compact or any(each is not None for each in given):
             raise InvalidArgument(
                 "--rebuild", "rebuilds the whole archive, and goes with --output only"
             )
@@ -81,6 +89,7 @@ def archive(
         path,
         topics=topic or (),
         topics_pattern=topics_pattern,
+        older_than=older_than,
         told=say,
     )
     _show_archived(report, settings.output)
@@ -196,7 +205,7 @@ def _rows(report: RestoreReport) -> list[dict[str, Any]]:
             "upto": report.lasts[source],
             "written": store.written,
             "held_already": store.held_already,
-            "lacking": sum(each.last - each.first + 1 for each in store.lacking),
+            "lacking": numbers_in(store.lacking),
             "done": store.done,
         }
         for source, stores in report.sources.items()

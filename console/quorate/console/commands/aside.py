@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quorate.console.commands.receive import (
-    Writer,
-    content,
-    origin,
-)
+from quorate.console.commands.receive import Writer
+from quorate.console.commands.stored import StoredMessage, messages_of
 from quorate.console.ui.exits import (
     OUTPUT_KEY,
     say,
@@ -28,7 +24,6 @@ from quorate.protocol.exit_codes import FAILED
 from quorate.protocol.identity import SourceName
 
 if TYPE_CHECKING:
-    from quorate.protocol.attributes import Attributes
     from quorate.store.offline import OfflineStore
     from quorate.store.storage.reader import SetAside
 
@@ -96,47 +91,15 @@ def _problem(source: SourceName, found: SetAside) -> str:
     return f"{part} of {source}, epoch {found.epoch}, cannot be read: {why}."
 
 
-@dataclass(frozen=True, slots=True)
-class AsideMessage:
-    """One message that was set aside."""
-
-    source: SourceName
-    sequence: int
-    epoch: int
-    timestamp_ns: int
-    payload: bytes
-    attributes: Attributes
-
-    def as_object(self) -> dict[str, Any]:
-        """Return all fields, for programs."""
-        row = origin(self.source, self.sequence, self.epoch, self.timestamp_ns)
-        return row | content(self.attributes, self.payload)
-
-
-def _messages(source: SourceName, found: SetAside) -> list[AsideMessage]:
-    from quorate.protocol.framing import body_of, read_contents, read_header
-
-    part, frame = found.batch.part, found.batch.frame
-    header = read_header(frame)
-    contents = read_contents(frame, header, part.first, part.last)
-    times = body_of(frame, header).read_times(header.timestamp_ns)[part.first - header.first :]
-    return [
-        AsideMessage(source, sequence, found.epoch, time_ns, payload, attributes)
-        for sequence, (time_ns, (payload, attributes)) in enumerate(
-            zip(times, contents, strict=False), part.first
-        )
-    ]
-
-
 def _print_messages(found: Iterable[tuple[SourceName, SetAside]], output: Output) -> list[str]:
     """Print the messages. Return the problems of those that are left out."""
     unreadable: list[str] = []
-    writer = Writer(output, AsideMessage.as_object)
+    writer = Writer(output, StoredMessage.as_object)
     for source, each in found:
         if each.batch.problem:
             unreadable.append(_problem(source, each))
         else:
-            writer.write(_messages(source, each))
+            writer.write(messages_of(source, each.batch))
     writer.end()
     return unreadable
 
@@ -147,11 +110,11 @@ def _print_ranges(found: Iterable[tuple[SourceName, SetAside]], output: Output) 
     rows: list[dict[str, Any]] = []
     for source, each in found:
         batch = each.batch
-        readable: Sequence[AsideMessage] = ()
+        readable: Sequence[StoredMessage] = ()
         if batch.problem:
             unreadable.append(_problem(source, each))
         else:
-            readable = _messages(source, each)
+            readable = messages_of(source, each.batch)
         row = {
             "topic": source.topic,
             "session_id": f"{source.session_id:#x}",

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +26,8 @@ from quorate.protocol.errors import InvalidArgument, StoreNotReady
 from quorate.protocol.exit_codes import FAILED
 from quorate.protocol.tls import Tls, environment_of, tls_of_environment
 
+_PAGE_PORTS = 80
+"""The distance from the port of a store to that of its page."""
 _NAMES = "abcdefghi"
 """The names of the stores. A store that has a name may move to another address."""
 
@@ -45,6 +47,16 @@ def dev(
     tls: Annotated[
         bool,
         typer.Option("--tls", help="Secure connections, with certificates that are made for it."),
+    ] = False,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC",
+            help="A queue over this topic, of the same name; may be given several times.",
+        ),
+    ] = None,
+    page: Annotated[
+        bool, typer.Option("--page", help="Serve a live page of the group, also with metrics.")
     ] = False,
 ) -> None:
     """Run a group of stores on this machine until Ctrl-C, to try things out.
@@ -70,12 +82,18 @@ def dev(
         os.environ.update(environment_of(None))
         named = dict(zip(_NAMES, addresses, strict=False))
         made = _certificates(data_directory / "tls", named) if tls else {}
+        pages = dict(zip(named, _pages(base_port, stores) if page else (), strict=False))
+        queues = [f"--queue={topic}" for topic in queue or ()]
+        if queues:
+            queues.append(f"--stores={_as_text(named)}")
         group = [
             StoreChild(
                 name,
                 data_directory / name,
                 address,
                 others(addresses, address),
+                *([f"--monitor={pages[name]}"] if page else ()),
+                *queues,
                 tls=made.get(name),
             )
             for name, address in named.items()
@@ -84,7 +102,7 @@ def dev(
         if not kept:
             end = "Ctrl-C stops all stores and removes their data (--data-directory keeps it)"
         try:
-            signalled = run(lambda: _serve(group, end))
+            signalled = run(lambda: _serve(group, pages.values(), end))
         except InvalidArgument as error:
             if error.argument != "listen" or not base_port:
                 raise
@@ -107,7 +125,14 @@ def _certificates(directory: Path, stores: Iterable[str]) -> dict[str, Tls]:
     return for_local_group(directory, stores)
 
 
-async def _serve(group: list[StoreChild], end: str) -> bool:
+def _pages(base_port: int, stores: int) -> list[str]:
+    """Return the addresses of the pages of the stores."""
+    if not base_port:
+        return free_addresses(stores)
+    return [f"127.0.0.1:{base_port + _PAGE_PORTS + number}" for number in range(stores)]
+
+
+async def _serve(group: list[StoreChild], pages: Iterable[str], end: str) -> bool:
     """Serve until a signal comes or no store is left; return whether it was a signal."""
     try:
         await asyncio.gather(*(child.start() for child in group))
@@ -115,7 +140,7 @@ async def _serve(group: list[StoreChild], end: str) -> bool:
             await founded(group)
         except StoreNotReady as error:
             say(str(error), style="bold red")
-        _announce(group, end)
+        _announce(group, pages, end)
         await asyncio.gather(*(_notice_end(child) for child in group))
         return False
     except asyncio.CancelledError:
@@ -125,16 +150,24 @@ async def _serve(group: list[StoreChild], end: str) -> bool:
         await _stop(group)
 
 
-def _announce(group: list[StoreChild], end: str) -> None:
+def _announce(group: list[StoreChild], pages: Iterable[str], end: str) -> None:
     for child in group:
         say(f"Store {child.name} serves {child.address} (process {child.pid}, log {child.log}).")
-    say("Run this line first in another terminal; quorate send, receive, status then find them:")
-    named = ",".join(f"{child.name}={child.address}" for child in group)
-    # On stdout, so that a script can take it.
     secure = tls_of_environment(os.environ)
+    scheme = "http" if secure is None else "https"
+    for address in pages:
+        say(f"A live page of the group is at {scheme}://{address}/")
+    say("Run this line first in another terminal; quorate send, receive, status then find them:")
+    named = _as_text({child.name: child.address for child in group})
+    # On stdout, so that a script can take it.
     variables = {} if secure is None else environment_of(secure)
     print(export_line({"QUORATE_STORES": named, **variables}), flush=True)
     say(f"{end}.")
+
+
+def _as_text(stores: Mapping[str, str]) -> str:
+    """Return the stores as clients name them. stores: the address of each, by name."""
+    return ",".join(f"{name}={address}" for name, address in stores.items())
 
 
 async def _notice_end(child: StoreChild) -> None:

@@ -270,8 +270,8 @@ def content(attributes: Attributes, payload: bytes) -> dict[str, Any]:
             row.setdefault(where, {})[name] = shown
     if attributes.deleted:
         row["deleted"] = True
-    if attributes.expires_ns is not None:
-        row["expires"] = moment_of(attributes.expires_ns).isoformat()
+    if attributes.expires is not None:
+        row["expires"] = attributes.expires.isoformat()
     return row | _shown("payload", payload)
 
 

@@ -41,8 +41,9 @@ def replay(
         typer.Option(
             "--from",
             metavar="BEGIN",
-            help="Where to begin: epoch, now, most_recent, a bookmark, a position, a time such as "
-            "2026-01-31T12:00Z, or an age such as -15m.  [epoch; most_recent with --name]",
+            help="Where to begin: epoch, now, most_recent, a position, or a time such as "
+            "2026-01-31T12:00Z, 1769860800 or -15m. A bookmark, or the earliest of several with "
+            "commas.  [epoch; most_recent with --name]",
         ),
     ] = None,
     end: Annotated[
@@ -50,8 +51,9 @@ def replay(
         typer.Option(
             "--end",
             metavar="END",
-            help="Where to end: now, a bookmark, a position, a time, or one to come such as +5m. "
-            'Before a bookmark, "before" leaves its message out.',
+            help="Where to end: now, a position, or a time, also one to come such as +5m. A "
+            "bookmark, or the latest of several with commas. Before a bookmark, "
+            '"before" leaves its message out.',
         ),
     ] = None,
     unknown_bookmark: Annotated[
@@ -80,6 +82,12 @@ def replay(
         str | None,
         typer.Option(
             metavar="RATE", help="The pace: 1000/s, 500KB/s, or 2x: twice the messages' own."
+        ),
+    ] = None,
+    rate_max_gap: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S", help="With a --rate such as 2x: the longest pause between two messages."
         ),
     ] = None,
     conflation: Annotated[
@@ -123,6 +131,22 @@ def replay(
             metavar="FILE", rich_help_panel=SAFETY, help="The file for --name.  [bookmarks.db]"
         ),
     ] = None,
+    save_interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S",
+            rich_help_panel=SAFETY,
+            help="With --name: seconds between two savings.  [1]",
+        ),
+    ] = None,
+    save_every: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            rich_help_panel=SAFETY,
+            help="With --name: save sooner, once so many messages were printed.",
+        ),
+    ] = None,
     delivered: Annotated[
         Delivered,
         typer.Option(
@@ -154,8 +178,14 @@ def replay(
 
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
     show_warnings(settings.output)
-    if bookmarks is not None and name is None:
-        raise InvalidArgument("--bookmarks", "needs --name, under which positions are kept")
+    saving = {
+        "--bookmarks": bookmarks,
+        "--save-interval": save_interval,
+        "--save-every": save_every,
+    }
+    for option, value in saving.items():
+        if value is not None and name is None:
+            raise InvalidArgument(option, "needs --name, under which positions are kept")
     opening: dict[str, Any] = {
         **_selection(topics, pattern),
         "begin": begin or ("epoch" if name is None else "most_recent"),
@@ -166,12 +196,16 @@ def replay(
         "select": select,
         "archive": archive,
         "rate": rate,
+        "rate_max_gap": rate_max_gap,
         "conflation": conflation,
         "conflation_key": conflation_key,
         "timeout": settings.timeout,
     }
     if name is not None:
         opening |= {"bookmarks": FileBookmarkStore(bookmarks or "bookmarks.db"), "name": name}
+        opening["save_every"] = save_every
+        if save_interval is not None:
+            opening["save_interval"] = save_interval
     run(_Replaying(settings, opening, count, follow, until_idle, events).run)
 
 
@@ -253,5 +287,6 @@ def as_object(message: ReplayedMessage) -> dict[str, Any]:
     """Return all fields of a message, for programs. Bytes that are no text become base64."""
     row = origin(message.source, message.sequence, message.epoch, message.timestamp_ns)
     row["bookmark"] = str(message.bookmark)
+    row["stable"] = message.stable
     row["conflated"] = message.conflated
     return row | content(message.attributes, message.payload)

@@ -23,6 +23,7 @@ from quorate.console.ui.framed_input import (
 )
 from quorate.console.ui.help import FORMAT, SAFETY, WAITING
 from quorate.console.ui.options import (
+    Also,
     Groups,
     Intergroup,
     OutputFormat,
@@ -141,6 +142,7 @@ def send(
     ] = False,
     group: Groups = None,
     intergroup: Intergroup = None,
+    also: Also = None,
 ) -> None:
     """Send messages and wait until all are stable."""
     settings = resolve(
@@ -148,6 +150,7 @@ def send(
         stores=stores,
         groups=group or (),
         intergroup=intergroup,
+        also=also,
         output=output,
         timeout=timeout,
     )

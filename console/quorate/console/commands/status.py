@@ -23,6 +23,7 @@ from quorate.console.ui.output import (
 )
 from quorate.console.ui.running import run
 from quorate.console.ui.settings import resolve
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.exit_codes import UNHEALTHY
 
 if TYPE_CHECKING:
@@ -47,13 +48,14 @@ _FOR_PEOPLE = {
         "topic", "source", "slowest_receiver", "acknowledged_upto", "behind", "messages_max",
         "bytes_max", "state",
     ),
+    "replicas": ("store", "topic", "session_id", "newest", "lag"),
     "conflicts": ("topic", "session_id", "ranges", "stores"),
     "losses": ("store", "source", "lost", "reason", "time"),
 }  # fmt: skip
 
 _IN_KIB = {"repair_bytes_per_second": "repair_KiB/s"}
 
-_ONLY_IF_ANY = ("paced", "conflicts", "losses")
+_ONLY_IF_ANY = ("paced", "replicas", "conflicts", "losses")
 
 _KINDS = {
     "stores": "store",
@@ -61,6 +63,7 @@ _KINDS = {
     "groups": "group",
     "receivers": "receiver",
     "paced": "paced",
+    "replicas": "replica",
     "conflicts": "conflict",
     "losses": "loss",
 }
@@ -85,22 +88,44 @@ def status(
             help="Show so many rows of each kind and problems at most, problems first. 0: all.",
         ),
     ] = 100,
+    without: Annotated[
+        str,
+        typer.Option(
+            metavar="STORE",
+            help="Also call it a problem if a source would lose its quorum without this store.",
+        ),
+    ] = "",
+    wait: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="Ask again until there is no problem, for so long at most. Then show the last "
+            "answers. 0: ask once.",
+        ),
+    ] = 0.0,
 ) -> None:
     """Show stores, sources and receivers. Exit 10 if there is a problem, 69 if no store answers."""
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
     pattern = pattern_for(topic or (), topics_pattern)
+    if without and without not in (names := [store.name for store in settings.stores]):
+        raise InvalidArgument("--without", f"{without!r} is none of the stores: {', '.join(names)}")
 
     from quorate.console.group.status import (
         ask_all,
         compare,
         too_few,
+        until_healthy,
     )
     from quorate.protocol.errors import QuorateError
 
-    answers = run(lambda: ask_all(settings.stores, settings.timeout, pattern))
-    if all(isinstance(answer, QuorateError) for answer in answers.values()):
-        raise too_few("The status", answers)
-    group = compare(answers, lag_max, limit)
+    async def look() -> GroupStatus:
+        answers = await ask_all(settings.stores, settings.timeout, pattern)
+        if all(isinstance(answer, QuorateError) for answer in answers.values()):
+            raise too_few("The status", answers)
+        return compare(answers, lag_max, limit, without)
+
+    group = run(lambda: until_healthy(look, wait))
     _show(group, settings.output)
     if not group.healthy:
         raise typer.Exit(UNHEALTHY)
@@ -113,6 +138,7 @@ def _show(group: GroupStatus, output: Output) -> None:
         "groups": group.groups,
         "receivers": group.receivers,
         "paced": group.paced,
+        "replicas": group.replicas,
         "conflicts": group.conflicts,
         "losses": group.losses,
     }

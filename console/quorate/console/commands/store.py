@@ -7,19 +7,22 @@ import logging
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from quorate.console.commands.aside import aside
+from quorate.console.commands.backup import backup, restore
+from quorate.console.commands.change_stores import add, remove, replace
+from quorate.console.commands.dump import dump
 from quorate.console.commands.readmit import readmit
 from quorate.console.ui.exits import (
     OUTPUT_KEY,
     TLS_KEY,
     say,
 )
+from quorate.console.ui.log_lines import log_to_stderr
 from quorate.console.ui.output import (
     Output,
     print_json,
@@ -72,12 +75,55 @@ Durability = Annotated[
     ),
 ]
 
+MonitorListen = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="The address of its page, health and metrics over HTTP. Overrides the file.",
+    ),
+]
 
-def _configuration(context: typer.Context, path: Path | None, **overrides: Any) -> Any:
+
+GroupStores = Annotated[
+    str | None,
+    typer.Option(
+        "--stores",
+        metavar="NAME=HOST:PORT,…",
+        help="The stores of its group, for queues. Overrides the file.",
+    ),
+]
+QueueNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--queue",
+        metavar="TOPIC",
+        help="A queue over this topic, of the same name; may be given several times. Overrides the "
+        "file, where a queue has further settings.",
+    ),
+]
+
+
+def read_configuration(
+    context: typer.Context,
+    path: Path | None,
+    *,
+    peer: list[str] | None = None,
+    no_peers: bool = False,
+    monitor: str | None = None,
+    **overrides: Any,
+) -> Any:
+    """Return the configuration in a file, which flags and variables override.
+
+    overrides: the values of further flags, by the keys of the file. None: the flag is not given.
+    """
     from quorate.protocol.tls import table_of_environment
     from quorate.store.configuration import load
 
     given = {key: value for key, value in overrides.items() if value is not None}
+    if peer or no_peers:
+        given["peers"] = [] if no_peers else peer
+    if monitor is not None:
+        given["monitor"] = {"listen": monitor}
     if tls := {**table_of_environment(os.environ), **context.meta.get(TLS_KEY, {})}:
         given["tls"] = tls
     return load(path, given)
@@ -94,6 +140,9 @@ def run(
     peer: Peers = None,
     no_peers: NoPeers = False,
     durability: Durability = None,
+    monitor: MonitorListen = None,
+    stores: GroupStores = None,
+    queue: QueueNames = None,
     output: OutputFormat = Output.TABLE,
     stop_with_parent: Annotated[
         bool, typer.Option("--stop-with-parent", hidden=True, help="Stop when stdin ends.")
@@ -101,16 +150,27 @@ def run(
 ) -> None:
     """Run a store until SIGINT or SIGTERM; a second signal stops it at once."""
     context.meta[OUTPUT_KEY] = output
-    configuration = _configuration(
+    configuration = read_configuration(
         context,
         config,
         name=name,
         listen=listen,
         advertise=advertise,
-        data_directory=str(data_directory) if data_directory else None,
-        peers=[] if no_peers else peer or None,
+        data_directory=data_directory,
+        peer=peer,
+        no_peers=no_peers,
         durability=durability,
+        monitor=monitor,
+        stores=stores,
+        queue=named_queues(queue),
     )
+    if stop_with_parent:
+        threading.Thread(target=_stop_when_stdin_ends, daemon=True).start()
+    serve(configuration, output)
+
+
+def serve(configuration: Any, output: Output) -> None:
+    """Run the store in this process until a signal stops it."""
     from quorate.store.node import run as run_node
 
     def ready(address: str) -> None:
@@ -119,16 +179,28 @@ def run(
         else:
             say(f"Store {configuration.name} serves {address}. Ctrl-C stops it.")
 
-    # As services and pipes expect: the log goes to stderr, times are UTC.
-    logging.Formatter.converter = time.gmtime
-    logging.basicConfig(
-        format="%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s",
-        datefmt="%Y-%m-%dT%H:%M:%S",
-    )
+    log_to_stderr(configuration.log_format)
     logging.getLogger("grpc._cython.cygrpc").addFilter(_is_news)
-    if stop_with_parent:
-        threading.Thread(target=_stop_when_stdin_ends, daemon=True).start()
-    run_node(configuration, on_ready=ready)
+    run_node(configuration, on_ready=ready, beside=queues_of(configuration))
+
+
+def named_queues(names: list[str] | None) -> list[dict[str, Any]] | None:
+    """Return a queue over each of the topics, of the same name; None: no topic is given."""
+    return [{"name": topic, "topics": [topic]} for topic in names or ()] or None
+
+
+def queues_of(configuration: Any) -> Any:
+    """Return the queues that the store has; None: it has none."""
+    if not configuration.queue:
+        return None
+    from quorate.queue.beside import Queues
+
+    return Queues(
+        [each.settings for each in configuration.queue],
+        configuration.stores,
+        configuration.name,
+        None if configuration.tls is None else configuration.tls.files,
+    )
 
 
 def _is_news(record: logging.LogRecord) -> bool:
@@ -166,9 +238,7 @@ def init(
     store that replaces another one: messages may be lost.
     """
     context.meta[OUTPUT_KEY] = output
-    configuration = _configuration(
-        context, config, name=name, data_directory=str(data_directory) if data_directory else None
-    )
+    configuration = read_configuration(context, config, name=name, data_directory=data_directory)
     from quorate.store.initialize import initialize
 
     incarnation = initialize(configuration, new)
@@ -190,18 +260,30 @@ def validate(
 ) -> None:
     """Check a configuration. Every problem is shown with its path; exit 78 if there is one."""
     context.meta[OUTPUT_KEY] = output
-    configuration = _configuration(context, config)
-    if configuration.tls is not None:
-        from quorate.transport.credentials import check_files
-
-        check_files(configuration.tls.files)
+    configuration = read_configuration(context, config)
+    check_files_of(configuration)
+    queues_of(configuration)
     if output in (Output.JSON, Output.JSONL):
         print_json(configuration.model_dump(mode="json"))
     else:
         say(f"{config} is valid.")
 
 
+def check_files_of(configuration: Any) -> None:
+    """Raise ConfigurationInvalid if a file of TLS that the configuration names is unusable."""
+    if configuration.tls is not None:
+        from quorate.transport.credentials import check_files
+
+        check_files(configuration.tls.files)
+
+
+store.command("add", short_help="Add a store to a group, step by step.")(add)
+store.command("remove", short_help="Remove a store from a group, step by step.")(remove)
+store.command("replace", short_help="Replace a store that moved, or lost its disk.")(replace)
+store.command("backup", short_help="Copy all stores to a directory, while they run.")(backup)
+store.command("restore", short_help="Make a store's data directory from a backup.")(restore)
 store.command("readmit", short_help="End the limbo of a store whose peers cannot fill it.")(readmit)
+store.command("dump", short_help="Show what a stopped store has.")(dump)
 store.command("aside", short_help="Show what a stopped store has set aside.")(aside)
 
 

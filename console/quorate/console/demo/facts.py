@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from quorate.disk.files import replace_file
+
 _FILE = "facts.json"
 
 
@@ -47,7 +49,7 @@ class Facts:
 
     def save(self, directory: Path) -> None:
         """Write the facts to the demo's directory."""
-        (directory / _FILE).write_text(json.dumps(asdict(self), indent=2))
+        replace_file(directory / _FILE, json.dumps(asdict(self), indent=2).encode())
 
     @staticmethod
     def load(directory: Path) -> Facts:

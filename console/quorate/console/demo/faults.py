@@ -1,4 +1,8 @@
-"""The plan of the kills: by progress of the stream, not by time, so that they hit mid-stream."""
+"""The plan of the kills: by progress of the stream, not by time, so that they hit mid-stream.
+
+While a fault is under way, the source publishes no further than shortly behind the next one. So a
+machine on which a process needs long to start misses none of them.
+"""
 
 from __future__ import annotations
 
@@ -40,17 +44,26 @@ so that store must have caught up.
 """
 
 
+_SHARE_BEHIND = 0.05
+"""The share of the messages that may be published behind a fault that is not over."""
+
+
 class Plan:
     """The faults that are left, in order."""
 
     def __init__(self, faults: tuple[Fault, ...] = STORM) -> None:
         self._left = list(faults)
 
-    def due(self, share: float) -> list[Fault]:
-        """Return the faults that are due at this share of stable messages, each only once."""
-        now = [fault for fault in self._left if fault.share <= share]
-        self._left = self._left[len(now) :]
-        return now
+    def due(self, share: float) -> Fault | None:
+        """Return the next fault if it is due at this share of stable messages, only once."""
+        if self._left and self._left[0].share <= share:
+            return self._left.pop(0)
+        return None
+
+    @property
+    def share_max(self) -> float:
+        """The share of the messages that may be published before the next fault is over."""
+        return self._left[0].share + _SHARE_BEHIND if self._left else 1.0
 
     @property
     def left(self) -> tuple[Fault, ...]:

@@ -20,20 +20,28 @@ def main(run: Callable[[dict[str, Any]], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(run(json.loads(sys.argv[1])))
 
 
-async def until_stdin_ends() -> None:
-    """Return when the parent closes stdin, because this process is to finish or the parent died."""
-    ended = asyncio.Event()
+async def further_orders() -> AsyncIterator[Any]:
+    """Yield the orders that the parent gives later, each a line of JSON on stdin.
 
-    def read() -> None:
-        if not os.read(0, 4096):
-            ended.set()
-
+    They end when the parent closes stdin, because this process is to finish or the parent died.
+    """
+    parts: asyncio.Queue[bytes] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-    loop.add_reader(0, read)
+    loop.add_reader(0, lambda: parts.put_nowait(os.read(0, 4096)))
     try:
-        await ended.wait()
+        text = b""
+        while part := await parts.get():
+            *lines, text = (text + part).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
     finally:
         loop.remove_reader(0)
+
+
+async def until_stdin_ends() -> None:
+    """Return when the parent closes stdin."""
+    async for _ in further_orders():
+        pass
 
 
 async def tell_events(events: AsyncIterator[Any], sentence: Callable[[Any], str | None]) -> None:

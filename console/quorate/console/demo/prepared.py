@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from quorate.console.demo.flights import messages
+from quorate.disk.files import replace_file
 
 _MESSAGES = "messages"
 _TOTALS = "totals.json"
@@ -56,6 +57,4 @@ def prepare(directory: Path, path: Path | None) -> None:
             file.write(b"%s\t%s\n" % (topic.encode(), payload))
             totals[topic] += 1
     # The totals appear last, and at once: a source that was killed here prepares anew.
-    new = directory / f"{_TOTALS}.new"
-    new.write_text(json.dumps(totals))
-    new.rename(directory / _TOTALS)
+    replace_file(directory / _TOTALS, json.dumps(totals).encode())

@@ -32,8 +32,10 @@ class SourceChild(Child):
         self._directory = directory
         self.run = 0
 
-    async def start(self, stores: str, input_path: str | None, rate: float | None) -> None:
-        """Start its next life."""
+    async def start(
+        self, stores: str, input_path: str | None, rate: float | None, share_max: float
+    ) -> None:
+        """Start its next life. It publishes up to this share of the messages."""
         self.run += 1
         orders = {
             "directory": str(self._directory),
@@ -41,8 +43,13 @@ class SourceChild(Child):
             "stores": stores,
             "input": input_path,
             "rate": rate,
+            "share_max": share_max,
         }
         await self.spawn(json.dumps(orders))
+
+    def publish_to(self, share_max: float) -> None:
+        """Let it publish up to this share of the messages, if it runs."""
+        self.order({"share_max": share_max})
 
 
 class ReceiverChild(Child):

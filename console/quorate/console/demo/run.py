@@ -22,11 +22,8 @@ from quorate.console.group.children import (
     StoreChild,
     founded,
 )
-from quorate.console.group.source_status import held_upto
-from quorate.console.group.status import (
-    ask_all,
-    name_of,
-)
+from quorate.console.group.source_status import held_upto, name_of
+from quorate.console.group.status import ask_all
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import parse_stores
 from quorate.v1.store_pb2 import StatusResponse
@@ -118,7 +115,7 @@ class Demo:
     async def _start_source(self) -> None:
         child = self._processes.source
         self.board.source_state = "starting"
-        await child.start(self._processes.addresses, self._input, self._rate)
+        await child.start(self._processes.addresses, self._input, self._rate, self._plan.share_max)
         self.board.source_pid = child.pid
         self._background(self._hear(child, self._hear_source))
 
@@ -195,9 +192,11 @@ class Demo:
             while self._plan.left and not self._source_done.is_set():
                 await self._progress.wait()
                 self._progress.clear()
-                if not self._source_done.is_set():
-                    for fault in self._plan.due(self.board.share_stable):
-                        await self._do(fault)
+                while not self._source_done.is_set() and (
+                    fault := self._plan.due(self.board.share_stable)
+                ):
+                    await self._do(fault)
+                    self._processes.source.publish_to(self._plan.share_max)
             await self._clear_up()
         except QuorateError as error:
             self._complain(str(error))

@@ -8,6 +8,7 @@ prepares.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -16,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from quorate.console.demo.part import every, main, say, tell_events, until_stdin_ends
+from quorate.console.demo.part import every, further_orders, main, say, tell_events
 from quorate.console.demo.prepared import Prepared, is_prepared, prepare
 from quorate.console.group.sending import send_all
 from quorate.console.ui.output import event_text
@@ -38,6 +39,29 @@ _RATE_MAX = 16_000.0
 _STREAM_SECONDS_MIN = 20.0
 
 
+class Gate:
+    """The end, for now, of the messages that may be published."""
+
+    def __init__(self, messages: int, share: float) -> None:
+        """messages: of the whole input. share: the part of them that may be published."""
+        self._messages = messages
+        self._moved = asyncio.Event()
+        self.move(share)
+
+    def move(self, share: float) -> None:
+        """Let this share of the messages be published."""
+        self._end = math.ceil(self._messages * share)
+        self._moved.set()
+
+    async def passes(self, published: int) -> float:
+        """Wait until more than this many messages may be published. Return the seconds waited."""
+        began = time.monotonic()
+        while published >= self._end:
+            self._moved.clear()
+            await self._moved.wait()
+        return time.monotonic() - began
+
+
 async def run(orders: Mapping[str, Any]) -> None:
     """Publish all messages, wait until they are stable, close."""
     directory = Path(orders["directory"]) / "input"
@@ -52,15 +76,17 @@ async def run(orders: Mapping[str, Any]) -> None:
             topic: await stack.enter_async_context(await _open(topic, orders)) for topic in totals
         }
         say("open", next={topic: source.next_sequence for topic, source in sources.items()})
+        gate = Gate(sum(totals.values()), orders["share_max"])
         background = [
             asyncio.create_task(every(_REPORT_SECONDS, lambda: _report(sources))),
-            asyncio.create_task(_end_with_the_demo()),
+            asyncio.create_task(_obey(gate)),
             *(
                 asyncio.create_task(tell_events(source.events(), partial(sentence, topic)))
                 for topic, source in sources.items()
             ),
         ]
-        await _publish(sources, prepared, orders["rate"] or default_rate(sum(totals.values())))
+        rate = orders["rate"] or default_rate(sum(totals.values()))
+        await _publish(sources, prepared, rate, gate)
         for source in sources.values():
             await source.flush()
         _report(sources)
@@ -78,8 +104,10 @@ async def _open(topic: str, orders: Mapping[str, Any]) -> Source:
     )
 
 
-async def _end_with_the_demo() -> None:
-    await until_stdin_ends()
+async def _obey(gate: Gate) -> None:
+    """Move the gate as the demo says, and end with the demo."""
+    async for order in further_orders():
+        gate.move(order["share_max"])
     raise SystemExit(1)
 
 
@@ -117,11 +145,15 @@ def default_rate(messages: int) -> float:
     return min(_RATE_MAX, messages / _STREAM_SECONDS_MIN)
 
 
-async def _publish(sources: Mapping[str, Source], prepared: Prepared, rate: float) -> None:
-    """Publish the remaining messages, at this rate in messages a second."""
-    left = prepared.remaining({topic: each.next_sequence for topic, each in sources.items()})
+async def _publish(
+    sources: Mapping[str, Source], prepared: Prepared, rate: float, gate: Gate
+) -> None:
+    """Publish the remaining messages, at this rate in messages a second, as the gate lets them."""
+    begun = {topic: source.next_sequence for topic, source in sources.items()}
+    left, before = prepared.remaining(begun), sum(begun.values())
     started, sent = time.monotonic(), 0
     while step := list(islice(left, max(1, round(rate * _STEP_SECONDS)))):
+        started += await gate.passes(before + sent)
         by_topic: dict[str, list[bytes]] = {}
         for topic, payload in step:
             by_topic.setdefault(topic, []).append(payload)

@@ -95,6 +95,13 @@ class Child:
             if line.endswith(b"\n"):
                 yield json.loads(line)
 
+    def order(self, further: Mapping[str, Any]) -> None:
+        """Give the process a further order, as a line of JSON on its stdin, if it runs."""
+        if self.running:
+            assert self._process is not None
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps(further).encode() + b"\n")
+
     async def kill(self) -> int:
         """Kill the process with SIGKILL, and return its exit code."""
         assert self._process is not None

@@ -79,7 +79,7 @@ def settlement(
                 f"{answer.store_name} has"
             )
     if not kept:
-        known = "; ".join(map(str, disputes(source, at)))
+        known = "; ".join(str(each.finding()) for each in disputes(source, at))
         detail = f"store {answer.store_name} is in no conflict for {source}"
         raise InvalidArgument("--keep", f"{detail}. {known}" if known else detail)
     return Settlement(source, answer.store_name, kept_at, losing, kept, tuple(lines))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from quorate.console.group.findings import Finding, Kind, Severity
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.v1.store_pb2 import SourceStatus
@@ -32,24 +33,30 @@ class Dispute:
         command = f"quorate conflict settle --source {self.source} --keep"
         return [f"{command} {store} --reason WHY" for store in self.stores]
 
-    def __str__(self) -> str:
+    def finding(self) -> Finding:
+        """Return the conflict as a finding."""
         named = list(self.ranges)
         shown = ", ".join(map(str, named[:_SHOWN_MAX]))
         if (left := len(named) - _SHOWN_MAX) > 0:
             shown += f" and {left:,} more ranges"
         steps = ", or ".join(f"`{each}`" for each in self.commands())
         if len(self.stores) == 1:
-            return (
+            what = (
                 f"Store {self.stores[0]} refused what {self.source} sent for {shown}: it holds "
-                f"other content. To keep the content of the store: {steps}. The source then "
-                "has to drop its own."
+                "other content."
             )
-        one, other = self.stores
-        return (
-            f"Stores {one} and {other} hold different content for {shown} of {self.source}. An "
-            "old disk was put back, or two sources used one identity. Decide which content is "
-            f"kept: {steps}."
-        )
+            next_step = (
+                f"To keep the content of the store: {steps}. The source then has to drop its own."
+            )
+        else:
+            one, other = self.stores
+            what = (
+                f"Stores {one} and {other} hold different content for {shown} of {self.source}. An "
+                "old disk was put back, or two sources used one identity."
+            )
+            next_step = f"Decide which content is kept: {steps}."
+        means = "Readers may get one content from one store and another one from the other."
+        return Finding(Severity.CRITICAL, Kind.CONFLICT, str(self.source), what, means, next_step)
 
     def row(self) -> Row:
         """Return what is shown of the conflict."""

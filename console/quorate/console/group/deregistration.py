@@ -5,17 +5,18 @@ The command that asks for it, and shows it, is quorate.console.commands.deregist
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quorate.console.group.asking import answers_of
 from quorate.console.group.channels import open_channel
 from quorate.console.group.status import (
     ask_all,
     too_few,
 )
 from quorate.protocol.errors import FORMER_DIRECTORY, InLimbo, InvalidArgument, QuorateError
+from quorate.protocol.figures import numbers_in
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.incarnations import Word, replaced
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -71,7 +72,7 @@ async def find(
         _all_stores(stores, known),
         tuple(store.name for store in known),
         any(status.live for status in known.values()),
-        max(sum(item.last - item.first + 1 for item in status.held) for status in known.values()),
+        max(numbers_in(status.held) for status in known.values()),
     )
 
 
@@ -103,23 +104,18 @@ async def deregister(
     found: Found, source: SourceName, receiver: int, timeout: float
 ) -> tuple[list[Row], list[QuorateError]]:
     """Tell every store once; a row for each, and what went wrong."""
-
-    async def one(store: StoreAddress) -> DeregisterResponse | QuorateError:
-        try:
-            return await _ask(store, found.epoch, source, receiver, timeout)
-        except QuorateError as error:
-            return error
-
-    answers = await asyncio.gather(*map(one, found.stores))
+    answers = await answers_of(
+        found.stores, lambda store: _ask(store, found.epoch, source, receiver, timeout)
+    )
     words = {
         store.address: Word(answer.incarnation, tuple(answer.known_stores))
-        for store, answer in zip(found.stores, answers, strict=True)
+        for store, answer in answers.items()
         if not isinstance(answer, QuorateError)
     }
     former = replaced(words)
     rows: list[Row] = []
     errors: list[QuorateError] = []
-    for store, answer in zip(found.stores, answers, strict=True):
+    for store, answer in answers.items():
         row: Row = {"store": store.name, "address": store.address}
         if store.address in former:
             answer = InLimbo(str(source), store.name, FORMER_DIRECTORY)

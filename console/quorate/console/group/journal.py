@@ -5,7 +5,6 @@ Only reads; quorate.console.commands.journal shows the result.
 
 from __future__ import annotations
 
-import asyncio
 import enum
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,27 +12,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from quorate.console.group.asking import answers_of
 from quorate.console.group.channels import open_channel
+from quorate.console.group.listing import subscription_row
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.transport.failures import errors_of
 from quorate.v1.store_pb2 import (
-    DELIVERED_DURABLE,
-    DELIVERED_LIVE,
-    DELIVERED_STABLE,
     JournalRequest,
     JournalResponse,
     JournalSource,
-    SubscriptionStatus,
 )
 from quorate.v1.store_pb2_grpc import StoreStub
-
-_DELIVERED = {
-    DELIVERED_STABLE: "stable",
-    DELIVERED_DURABLE: "durable",
-    DELIVERED_LIVE: "live",
-}
 
 Row = dict[str, Any]
 Answers = Mapping[StoreAddress, JournalResponse | QuorateError]
@@ -74,18 +65,15 @@ async def ask_all(
         subscriptions_max=subscriptions_max,
     )
 
-    async def one(store: StoreAddress) -> JournalResponse | QuorateError:
+    async def one(store: StoreAddress) -> JournalResponse:
         whole = JournalResponse()
-        try:
-            async with open_channel(store.address) as channel:
-                with errors_of(store.address):
-                    async for part in StoreStub(channel).Journal(request, timeout=timeout):
-                        whole.MergeFrom(part)
-        except QuorateError as error:
-            return error
+        async with open_channel(store.address) as channel:
+            with errors_of(store.address):
+                async for part in StoreStub(channel).Journal(request, timeout=timeout):
+                    whole.MergeFrom(part)
         return whole
 
-    return dict(zip(stores, await asyncio.gather(*map(one, stores)), strict=True))
+    return await answers_of(stores, one)
 
 
 def listed(answers: Answers, by: By, limit: int) -> Journals:
@@ -106,7 +94,7 @@ def listed(answers: Answers, by: By, limit: int) -> Journals:
                 ]
             case By.SOURCE:
                 found.rows += [_source_row(store, source) for source in answer.sources]
-        found.subscriptions += [_subscription_row(store, each) for each in answer.subscriptions]
+        found.subscriptions += [subscription_row(store, each) for each in answer.subscriptions]
         found.left_out["subscriptions"] += answer.subscriptions_left_out
     if by is not By.STORE:
         _largest_first(found.rows)
@@ -191,19 +179,6 @@ def _source_row(store: str, source: JournalSource) -> Row:
         "compressed": "yes" if source.compressed else "no",
         "archived_upto": source.archived_upto,
         "kept_because": source.kept_because or None,
-    }
-
-
-def _subscription_row(store: str, each: SubscriptionStatus) -> Row:
-    return {
-        "store": store,
-        "client": each.client,
-        "topics": each.topic or each.pattern,
-        "pattern": each.HasField("pattern"),
-        "delivered": _DELIVERED.get(each.delivered, "?"),
-        "where": each.where or None,
-        "seconds": round(each.seconds, 1),
-        "behind": each.behind,
     }
 
 

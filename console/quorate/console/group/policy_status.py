@@ -5,12 +5,13 @@ Only reads; part of quorate.console.group.status.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from quorate.console.group.findings import Finding, Kind, Severity
 from quorate.protocol.identity import SourceName, StoreAddress
-from quorate.protocol.policy import IntergroupRule, IntragroupRule, Policy
+from quorate.protocol.policy import IntergroupRule, IntragroupRule, Policy, named_by
 from quorate.protocol.wire import membership_from_wire, policy_from_wire
 from quorate.v1.store_pb2 import SourceStatus, StatusResponse
 
@@ -31,6 +32,8 @@ class Members:
     unasked: Mapping[str, str]
     """The addresses, if known, of the stores that were not asked, by their names in the policies.
     They may hold everything."""
+    replicas: frozenset[str] = frozenset()
+    """The own names of the stores that the source sends to and that no policy names."""
 
     @property
     def own_names(self) -> set[str]:
@@ -85,7 +88,10 @@ class Asked:
             for store in sorted(policy.stores)
             if store not in asked
         }
-        return Members(policies, called, unasked)
+        declared = declared_policy(newest)
+        named = named_by([*(policy for policy, _ in policies), *([declared] if declared else [])])
+        replicas = frozenset(own for name, own in called.items() if named and name not in named)
+        return Members(policies, called, unasked, replicas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,24 +134,63 @@ class GroupView:
             ]
         return rows
 
-    def problems(self) -> list[str]:
-        """Return the policies that the stable messages do not meet, in words."""
+    def findings(self) -> Iterator[Finding]:
+        """Yield the policies that the stable messages do not meet."""
         unasked = self.members.unasked.keys()
-        problems: list[str] = []
         for policy, _ in self.members.policies:
             holders, active = self._of(policy)
             if not policy.stable(holders | unasked, active | unasked):
-                problems.append(
+                yield Finding(
+                    Severity.CRITICAL, Kind.POLICY, str(self.name),
                     f"Too few stores hold the stable messages of {self.name}. Its policy asks for "
-                    f"{policy}; held by {', '.join(sorted(holders)) or 'no store that answered'}."
-                )
-        return problems
+                    f"{policy}; held by {', '.join(sorted(holders)) or 'no store that answered'}.",
+                    "If one more store fails, messages that were said to be stable may be gone.",
+                    "Start the stores that are away. `quorate repair` fills the others.",
+                )  # fmt: skip
+
+    def cut_off(self) -> Iterator[Finding]:
+        """Yield the policies that the stores to which the source streams cannot meet."""
+        unasked = self.members.unasked.keys()
+        for policy, role in self.members.policies:
+            _, taking = self._of(policy)
+            if role != "leaving" and not policy.stable(taking | unasked, taking | unasked):
+                yield Finding(
+                    Severity.CRITICAL, Kind.NO_QUORUM, str(self.name),
+                    f"{self.name} has no quorum: it streams to "
+                    f"{', '.join(sorted(taking)) or 'no store that answered'}, and its policy asks "
+                    f"for {policy}.",
+                    "Nothing that it sends becomes stable.",
+                    "Start the stores that are away, or mend the network between them and the "
+                    "source.",
+                )  # fmt: skip
+
+    def findings_without(self, store: str) -> Iterator[Finding]:
+        """Yield the policies that the source would no longer meet if this store stopped.
+
+        store: its own name. A source that streams to no store needs none.
+        """
+        left = self.taking - {store}
+        for policy, _ in self.members.policies:
+            if self.taking and not policy.stable(*self._named(policy, left, left)):
+                yield Finding(
+                    Severity.WARNING, Kind.NO_QUORUM, str(self.name),
+                    f"Without store {store}, {self.name} would lose its quorum. Its policy asks "
+                    f"for {policy}; it would stream to {', '.join(sorted(left)) or 'no store'}.",
+                    "Nothing that it sends would become stable.",
+                    "Wait until the source streams to the other stores before you stop this one.",
+                )  # fmt: skip
 
     def _of(self, policy: Policy) -> tuple[set[str], set[str]]:
         """Return the stores of a policy that hold everything, and those that are active."""
+        return self._named(policy, self.has_all, self.taking)
+
+    def _named(
+        self, policy: Policy, holding: frozenset[str], taking: frozenset[str]
+    ) -> tuple[set[str], set[str]]:
+        """Return which stores of a policy are among these, by their names in the policy."""
         called = self.members.called
-        holders = {store for store in policy.stores if called.get(store, store) in self.has_all}
-        active = {store for store in policy.stores if called.get(store, store) in self.taking}
+        holders = {store for store in policy.stores if called.get(store, store) in holding}
+        active = {store for store in policy.stores if called.get(store, store) in taking}
         return holders, active
 
 

@@ -13,10 +13,8 @@ from typing import Any
 import grpc.aio
 
 from quorate.console.group.channels import open_channel
-from quorate.console.group.status import (
-    ask,
-    name_of,
-)
+from quorate.console.group.source_status import name_of
+from quorate.console.group.status import ask
 from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName, StoreAddress, parse_session_id
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION, SEQUENCE_MAX

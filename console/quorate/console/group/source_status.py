@@ -6,26 +6,36 @@ sources, and people look at a few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from quorate.console.group.conflict_status import Dispute, disputes
+from quorate.console.group.findings import Finding, Kind, Severity
 from quorate.console.group.lacks_status import lacks
 from quorate.console.group.policy_status import Asked, GroupView, Members, declared_policy
 from quorate.protocol import ends
-from quorate.protocol.identity import SourceName
+from quorate.protocol.errors import QuorateError
+from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.pacing import waited_for
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import membership_from_wire, pacing_from_wire
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY, HeldRange
-from quorate.v1.store_pb2 import SourceStatus
+from quorate.v1.store_pb2 import SourceStatus, StatusResponse
 
 Row = dict[str, Any]
 
+Answers = Mapping[StoreAddress, StatusResponse | QuorateError]
+"""Each store's status, or the error in its place."""
+
 RANGES_MAX = 100
 """The most ranges of one kind that a row names."""
+
+
+def name_of(source: SourceStatus) -> SourceName:
+    """Return the source's name in a store's status."""
+    return SourceName(source.information.source.topic, source.information.source.session_id)
 
 
 def held_upto(source: SourceStatus) -> int:
@@ -42,6 +52,9 @@ class SourceView:
     at: Mapping[str, SourceStatus]
     """The status of the source by the stores that know it."""
     asked: Asked
+    due_upto: int | None = None
+    """The number up to which stores should have all that is stable; None: up to the last one. The
+    stores answer one after the other, so newer stable messages may not be in each answer."""
     stable_upto: int = field(init=False)
     newest: SourceStatus = field(init=False)
     """The status at a store that has begun the newest epoch."""
@@ -73,11 +86,11 @@ class SourceView:
         self.lacking |= dict.fromkeys(self.unknown_to, self._all_needed())
 
     def _all_needed(self) -> int:
-        return max(0, self.stable_upto + 1 - self._needed_from)
+        return max(0, self._due_upto + 1 - self._needed_from)
 
     def _lacking(self, source: SourceStatus) -> int:
         """Return how many stable messages a store lacks that no store has released."""
-        first, last = self._needed_from, self.stable_upto
+        first, last = self._needed_from, self._due_upto
         if first > last:
             return 0
         if any(item.first <= first and last <= item.last for item in source.held[:1]):
@@ -93,7 +106,7 @@ class SourceView:
         lags = dict.fromkeys(self.unknown_to, self._all_needed())
         for store, source in self.at.items():
             if store not in self.state_only:
-                lags[store] = self.stable_upto - min(held_upto(source), self.stable_upto)
+                lags[store] = max(0, self._due_upto - held_upto(source))
         return lags
 
     @property
@@ -115,25 +128,80 @@ class SourceView:
         """The conflicts of the source: stores that hold different content."""
         return disputes(self.name, self.at)
 
+    def counts(self, store: str) -> bool:
+        """Return whether the group relies on the messages that this store has."""
+        return store not in self.state_only and store not in self.members.replicas
+
+    def replica_rows(self) -> list[Row]:
+        """Return a row for each replica that keeps the source."""
+        return [
+            {
+                "topic": self.name.topic,
+                "session_id": f"{self.name.session_id:#x}",
+                "store": store,
+                "newest": held_upto(self.at[store]),
+                "lag": lag,
+            }
+            for store, lag in sorted(self.lag.items())
+            if store in self.members.replicas
+        ]
+
     def group_rows(self) -> list[Row]:
         """Return a row for each group of each policy in force."""
         return self.groups.rows(declared_policy(self.newest))
 
-    def problems(self, lag_max: int) -> list[str]:
-        """Return the problems in words. lag_max: stable messages that a store may be behind."""
-        problems = [str(each) for each in self.disputes]
-        problems += lacks(self.name, self.at)
+    @property
+    def is_live(self) -> bool:
+        """Whether the source streams to one of the stores."""
+        return any(source.live for source in self.at.values())
+
+    @property
+    def held_upto(self) -> int:
+        """The newest message that a store holds or has released; -1 for none."""
+        return max(map(held_upto, self.at.values()))
+
+    @property
+    def tail(self) -> int:
+        """How many of the newest messages are not known to be stable."""
+        return max(0, self.held_upto - self.stable_upto)
+
+    @property
+    def _due_upto(self) -> int:
+        return self.stable_upto if self.due_upto is None else min(self.due_upto, self.stable_upto)
+
+    def findings(self, lag_max: int, without: str = "") -> Iterator[Finding]:
+        """Yield what is wrong with the messages.
+
+        lag_max: stable messages that a store may be behind. without: the name of a store that is to
+        stop; empty: none is.
+        """
+        for each in self.disputes:
+            yield each.finding()
+        yield from lacks(self.name, self.at)
         for store, lag in self.lag.items():
-            if lag > lag_max:
-                problems.append(f"Store {store} is {lag:,} stable messages behind in {self.name}.")
+            if lag > lag_max and store in self.members.replicas:
+                yield Finding(
+                    Severity.NOTE, Kind.REPLICA, str(self.name),
+                    f"Replica {store} is {lag:,} stable messages behind in {self.name}.",
+                    "If all other stores were lost, these messages would be lost, too.",
+                    "Wait if the replica has just come back. Otherwise look at the network to it, "
+                    "at its log and at its disk.",
+                )  # fmt: skip
+            elif lag > lag_max:
+                yield Finding(
+                    Severity.WARNING, Kind.LAG, str(self.name),
+                    f"Store {store} is {lag:,} stable messages behind in {self.name}.",
+                    "Fewer stores have these messages than should.",
+                    "Wait if the store has just come back. Otherwise look at its log and its disk.",
+                )  # fmt: skip
         if self.stable_upto > NOTHING:
-            problems += self.groups.problems()
-        return problems
+            yield from self.groups.findings()
+        if without:
+            yield from self.groups.findings_without(without)
 
     def row(self) -> Row:
         """Return what is shown of the source itself."""
-        at = self.at
-        live = any(source.live for source in at.values())
+        at, live = self.at, self.is_live
         return {
             "topic": self.name.topic,
             "session_id": f"{self.name.session_id:#x}",
@@ -144,14 +212,15 @@ class SourceView:
                 (source.held[0].first for source in at.values() if source.held),
                 default=max(source.retained_from for source in at.values()),
             ),
-            "newest": max(map(held_upto, at.values())),
+            "newest": self.held_upto,
             "stable_upto": self.stable_upto,
             "stores": sorted(at),
             "reg_ids": {store: source.reg_id for store, source in at.items()},
             "silent_seconds": round(min(source.inactive_seconds for source in at.values()), 1),
             "limbo": {store: each.limbo_reason for store, each in at.items() if each.limbo},
             "lag": self.lag,
-            "lacking": {s: count for s, count in self.lacking.items() if s not in self.state_only},
+            "lacking": {s: count for s, count in self.lacking.items() if self.counts(s)},
+            "replicas": sorted(self.members.replicas & self.at.keys()),
             "state_only": self.state_only,
             "holes": {store: _texts(each.holes) for store, each in at.items() if each.holes},
             "unreadable": {
@@ -194,7 +263,7 @@ class SourceView:
                 positions.setdefault(receiver.session_id, {})[store] = upto
                 epoch = receiver.epoch, not receiver.not_waited_for
                 epochs[receiver.session_id] = max(epoch, epochs.get(receiver.session_id, epoch))
-        newest = max(map(held_upto, self.at.values()))
+        newest = self.held_upto
         return [
             {
                 "topic": self.name.topic,
@@ -252,7 +321,7 @@ class SourceView:
         policies = membership_from_wire(self.newest.membership).to_policies
         waited = waited_for(policies, told, streaming)
         slowest, upto = min(waited.items(), key=lambda item: item[1], default=(None, NOTHING))
-        newest = max(map(held_upto, self.at.values()))
+        newest = self.held_upto
         behind = newest - upto if slowest is not None else 0
         return [
             {
@@ -266,6 +335,30 @@ class SourceView:
                 "state": "held up" if behind >= pacing.messages else "goes on",
             }
         ]
+
+
+def views_of(answers: Answers, due: Mapping[SourceName, int] | None = None) -> list[SourceView]:
+    """Return each source of the answers, by name.
+
+    due: the number up to which stores should have all that is stable, of some sources.
+    """
+    due = due or {}
+    names = {
+        store.address: answer.store_name
+        for store, answer in answers.items()
+        if isinstance(answer, StatusResponse)
+    }
+    answered = {
+        answer.store_name: answer
+        for answer in answers.values()
+        if isinstance(answer, StatusResponse)
+    }
+    asked = Asked(tuple(answers), answered, names)
+    at: dict[SourceName, dict[str, SourceStatus]] = {}
+    for store, answer in answered.items():
+        for source in answer.sources:
+            at.setdefault(name_of(source), {})[store] = source
+    return [SourceView(name, at[name], asked, due.get(name)) for name in sorted(at)]
 
 
 def _texts(ranges: Iterable[HeldRange]) -> list[str]:

@@ -7,25 +7,30 @@ matter of quorate.console.group.source_status.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from quorate.console.group.agreement import same_store_twice
+from quorate.console.group.asking import answers_of
 from quorate.console.group.channels import open_channel
-from quorate.console.group.policy_status import Asked
-from quorate.console.group.source_status import SourceView
+from quorate.console.group.findings import Severity
+from quorate.console.group.source_status import Answers, SourceView, views_of
+from quorate.console.group.store_findings import cause_of, troubles
+from quorate.protocol.delays import HEALTH
 from quorate.protocol.errors import (
     AccessDenied,
     NoQuorum,
-    NotAStore,
     QuorateError,
     TlsFailed,
-    Unreachable,
 )
+from quorate.protocol.figures import mean
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING
+from quorate.transport.delays import delay
 from quorate.transport.failures import errors_of
 from quorate.transport.status import read_status, status_request
 from quorate.v1.messages_pb2 import (
@@ -34,10 +39,9 @@ from quorate.v1.messages_pb2 import (
     DURABILITY_OS,
     DURABILITY_STATE_ONLY,
 )
-from quorate.v1.store_pb2 import LossRecord, SourceStatus, StatusResponse
+from quorate.v1.store_pb2 import LossRecord, StatusResponse
 from quorate.v1.store_pb2_grpc import StoreStub
 
-_MIB = 1024 * 1024
 _DURABILITY = {
     DURABILITY_FSYNC: "fsync",
     DURABILITY_OS: "os",
@@ -61,6 +65,8 @@ class GroupStatus:
     receivers: list[Row] = field(default_factory=list)
     paced: list[Row] = field(default_factory=list)
     """One row for each source that waits for its receivers, with the slowest of these."""
+    replicas: list[Row] = field(default_factory=list)
+    """One row for each source and each store that has no part in what is stable of it."""
     conflicts: list[Row] = field(default_factory=list)
     """One row for each source and each two stores that hold different content of it."""
     losses: list[Row] = field(default_factory=list)
@@ -82,7 +88,7 @@ class GroupStatus:
         if not self.limit:
             return
         self.losses.sort(key=lambda row: str(row["time"]), reverse=True)
-        for kind in ("groups", "receivers", "paced", "conflicts", "losses", "problems"):
+        for kind in ("groups", "receivers", "paced", "replicas", "conflicts", "losses", "problems"):
             rows = getattr(self, kind)
             self.left_out[kind] += max(0, len(rows) - self.limit)
             del rows[self.limit :]
@@ -105,13 +111,26 @@ async def ask_all(
 ) -> dict[StoreAddress, StatusResponse | QuorateError]:
     """Return each store's status, or the error in its place."""
 
-    async def one(store: StoreAddress) -> StatusResponse | QuorateError:
-        try:
-            return await ask(store.address, timeout, topic_pattern)
-        except QuorateError as error:
-            return error
+    return await answers_of(stores, lambda store: ask(store.address, timeout, topic_pattern))
 
-    return dict(zip(stores, await asyncio.gather(*map(one, stores)), strict=True))
+
+async def until_healthy(look: Callable[[], Awaitable[GroupStatus]], seconds: float) -> GroupStatus:
+    """Look again and again until the group is healthy, for so long at most; return the last status.
+
+    Raises the error of the last look, if that failed.
+    """
+    end = time.monotonic() + seconds
+    looks = 0
+    while True:
+        looks += 1
+        left = end - time.monotonic()
+        try:
+            if (status := await look()).healthy or left <= 0:
+                return status
+        except QuorateError as error:
+            if left <= 0 or not error.retryable:
+                raise
+        await asyncio.sleep(min(delay(HEALTH, looks), left))
 
 
 def too_few(what: str, answers: Mapping[StoreAddress, object]) -> QuorateError:
@@ -129,76 +148,54 @@ def too_few(what: str, answers: Mapping[StoreAddress, object]) -> QuorateError:
         what,
         ", ".join(store.name for store in answers if store not in failures),
         ", ".join(store.name for store in failures),
-        "; ".join(f"{store.name}: {_cause(error)}" for store, error in failures.items()),
+        "; ".join(f"{store.name}: {cause_of(error)}" for store, error in failures.items()),
     )
 
 
-def _cause(error: QuorateError) -> str:
-    """Return the cause of an error without its next step, which is the same for all stores."""
-    return error.detail if isinstance(error, Unreachable | NotAStore | TlsFailed) else str(error)
-
-
-def compare(
-    answers: Mapping[StoreAddress, StatusResponse | QuorateError], lag_max: int, limit: int = 0
-) -> GroupStatus:
+def compare(answers: Answers, lag_max: int, limit: int = 0, without: str = "") -> GroupStatus:
     """Return rows and problems.
 
     lag_max: stable messages. A store that is behind by more in a source is a problem.
 
     limit: the most rows of each kind, and the most problems. Sources with problems come first. 0:
     all.
+
+    without: the name of a store that is to stop. A source that would lose its quorum by that is a
+    problem. Empty: none is to stop.
     """
     status = GroupStatus(limit)
-    answered: dict[str, StatusResponse] = {}
     for answer in answers.values():
         if isinstance(answer, QuorateError):
             status.problems.append(str(answer))
         else:
-            answered[answer.store_name] = answer
             status.losses += [_loss_row(answer.store_name, loss) for loss in answer.accepted_losses]
-            status.problems += _store_problems(answer)
-    incarnations = [answer.incarnation for answer in answered.values()]
-    reached = sum(isinstance(answer, StatusResponse) for answer in answers.values())
-    if len(set(incarnations)) < reached:
-        status.problems.append(
-            "Two addresses answer as one store: they have the same name or the same incarnation."
-        )
-    names = {
-        store.address: answer.store_name
-        for store, answer in answers.items()
-        if isinstance(answer, StatusResponse)
-    }
-    asked = Asked(tuple(answers), answered, names)
-    views = _views(asked)
+            status.problems += map(str, troubles(answer))
+    reached = [answer for answer in answers.values() if isinstance(answer, StatusResponse)]
+    status.problems += map(str, same_store_twice(reached))
+    views = views_of(answers)
     lacking: Counter[str] = Counter()
     for view in views:
-        lacking.update({s: n for s, n in view.lacking.items() if s not in view.state_only})
+        lacking.update({s: n for s, n in view.lacking.items() if view.counts(s)})
     status.stores = [
         _silent_row(store, answer)
         if isinstance(answer, QuorateError)
-        else _store_row(store, answer, lacking[answer.store_name])
+        else _store_row(store, answer, lacking[answer.store_name]) | _role(answer.store_name, views)
         for store, answer in answers.items()
     ]
-    _add_sources(status, views, lag_max)
+    _add_sources(status, views, lag_max, without)
     status.bound()
     return status
 
 
-def _views(asked: Asked) -> list[SourceView]:
-    """Return each source of the answers, by name."""
-    at: dict[SourceName, dict[str, SourceStatus]] = {}
-    for store, answer in asked.answers.items():
-        for source in answer.sources:
-            at.setdefault(name_of(source), {})[store] = source
-    return [SourceView(name, at[name], asked) for name in sorted(at)]
-
-
-def _add_sources(status: GroupStatus, views: Sequence[SourceView], lag_max: int) -> None:
+def _add_sources(
+    status: GroupStatus, views: Sequence[SourceView], lag_max: int, without: str
+) -> None:
     """Add the problems of all sources, and the rows of those that are shown."""
     ailing: list[SourceView] = []
     well: list[SourceView] = []
     for view in views:
-        problems = view.problems(lag_max)
+        findings = view.findings(lag_max, without)
+        problems = [str(each) for each in findings if each.severity is not Severity.NOTE]
         (ailing if problems else well).append(view)
         status.problems += problems
         status.not_asked |= view.members.unasked
@@ -209,43 +206,22 @@ def _add_sources(status: GroupStatus, views: Sequence[SourceView], lag_max: int)
         status.groups += view.group_rows()
         status.receivers += view.receiver_rows()
         status.paced += view.paced_rows()
+        status.replicas += view.replica_rows()
         status.conflicts += [each.row() for each in view.disputes]
 
 
-def _store_problems(answer: StatusResponse) -> list[str]:
-    """Return what is wrong with a store itself."""
-    store = f"Store {answer.store_name}"
-    problems: list[str] = []
-    if answer.repair.divergent and not any(source.conflicts for source in answer.sources):
-        problems.append(
-            f"{store} holds other content than another store for {answer.repair.divergent} of its "
-            "sources: `quorate repair` names them."
-        )
-    if why := answer.retention.held_up:
-        problems.append(f"{store} frees no disk space of released messages: {why}")
-    if answer.disk_free_bytes < answer.disk_free_warning_bytes:
-        problems.append(
-            f"{store} has {answer.disk_free_bytes / _MIB:,.0f} MiB left on its disk, and stops at "
-            f"{answer.disk_free_min_bytes / _MIB:,.0f} MiB. Free space on the disk of "
-            f"{answer.data_directory}, or let retention release messages."
-        )
-    return problems + _in_limbo(answer)
-
-
-def _in_limbo(answer: StatusResponse) -> list[str]:
-    """Return the problems of a store in limbo: as a whole, or for each source."""
-    store = f"Store {answer.store_name} is in limbo"
-    if answer.limbo:
-        return [f"{store}: {answer.limbo_reason}."]
-    return [
-        f"{store} for {name_of(source)}: {source.limbo_reason}."
-        for source in answer.sources
-        if source.limbo
-    ]
+def _role(store: str, views: Sequence[SourceView]) -> Row:
+    """Return what a store is for its sources, and how far it is behind in one of them at most."""
+    keeping = [view for view in views if store in view.lag]
+    replicating = [view for view in keeping if store in view.members.replicas]
+    return {
+        "role": "replica" if replicating and len(replicating) == len(keeping) else "member",
+        "lag": max((view.lag[store] for view in keeping), default=0),
+    }
 
 
 def _silent_row(store: StoreAddress, error: QuorateError) -> Row:
-    row = dict.fromkeys(_store_row(store, StatusResponse(), 0))
+    row = dict.fromkeys(_store_row(store, StatusResponse(), 0) | _role("", ()))
     return {**row, "store": store.name, "address": store.address, "state": type(error).__name__}
 
 
@@ -261,7 +237,7 @@ def _store_row(store: StoreAddress, answer: StatusResponse, lacking: int) -> Row
         "messages": answer.messages,
         "bytes": answer.bytes,
         "syncs": answer.syncs,
-        "sync_milliseconds": round(1000 * answer.sync_seconds / max(answer.syncs, 1), 2),
+        "sync_milliseconds": round(1000 * mean(answer.sync_seconds, answer.syncs), 2),
         "rejected": answer.rejected,
         "starts": answer.starts,
         "limbo": answer.limbo_reason,
@@ -279,14 +255,13 @@ def _store_row(store: StoreAddress, answer: StatusResponse, lacking: int) -> Row
         "released_messages": answer.retention.messages,
         "released_bytes": answer.retention.bytes,
         "release_held_up": answer.retention.held_up,
+        "capacity": {
+            field.name: getattr(answer.capacity, field.name)
+            for field in answer.capacity.DESCRIPTOR.fields
+        },
         "incarnation": answer.incarnation.hex(),
         "data_directory": answer.data_directory,
     }
-
-
-def name_of(source: SourceStatus) -> SourceName:
-    """Return the source's name in a store's status."""
-    return SourceName(source.information.source.topic, source.information.source.session_id)
 
 
 def _what(loss: LossRecord) -> str:

@@ -45,6 +45,16 @@ Intergroup = Annotated[
         help="The rule over the groups: any, majority, all-active, all.  [any]",
     ),
 ]
+Also = Annotated[
+    str | None,
+    typer.Option(
+        "--also",
+        metavar="NAME=HOST:PORT,…",
+        rich_help_panel=GROUPS,
+        help="Replicas: stores that take the messages and have no part in what is stable.  [the "
+        "configuration file's also]",
+    ),
+]
 OutputFormat = Annotated[
     Output | None,
     typer.Option(

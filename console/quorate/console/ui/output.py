@@ -10,7 +10,10 @@ import enum
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 class Output(enum.StrEnum):
@@ -19,6 +22,19 @@ class Output(enum.StrEnum):
     TABLE = "table"
     JSON = "json"
     JSONL = "jsonl"
+
+
+_UNFOLDED_WIDTH = 100_000
+
+
+def unfolded_console() -> Console:
+    """Return the console of stdout. A pipe has no width: nothing is folded or left out there."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _UNFOLDED_WIDTH
+    return console
 
 
 def print_json(value: Any) -> None:

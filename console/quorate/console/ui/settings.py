@@ -6,7 +6,6 @@ Unknown variables and keys are errors: a setting that is silently not used is wo
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +30,7 @@ from quorate.protocol.tls import (
     read_tls,
     table_of_environment,
 )
+from quorate.protocol.toml import values_of
 
 if TYPE_CHECKING:
     from quorate.protocol.option_text import FileOptions
@@ -98,7 +98,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "output": _output,
     "timeout": _timeout,
 }
-_FILE_ONLY = ("groups", "intergroup", "previous", "tls", "source", "receiver")
+_FILE_ONLY = ("groups", "intergroup", "also", "previous", "tls", "source", "receiver")
 """The keys whose values are too large for a variable."""
 
 
@@ -108,6 +108,7 @@ def resolve(
     stores: str | None = None,
     groups: Sequence[str] = (),
     intergroup: str | None = None,
+    also: str | None = None,
     output: Output | None = None,
     timeout: float | None = None,
     environment: Mapping[str, str] | None = None,
@@ -121,7 +122,7 @@ def resolve(
     """
     environment = os.environ if environment is None else environment
     flags = {"stores": stores, "output": output, "timeout": timeout}
-    chosen = _chosen(meta, flags, groups, intergroup, environment)
+    chosen = _chosen(meta, flags, groups, intergroup, also, environment)
     if "layout" not in chosen:
         raise InvalidArgument(
             "stores",
@@ -148,7 +149,7 @@ def resolve(
 
 def resolve_output(meta: dict[str, Any], output: Output | None) -> Output:
     """Return the output format of a call that needs no stores. Raises as `resolve` does."""
-    _chosen(meta, {"output": output}, (), None, os.environ)
+    _chosen(meta, {"output": output}, (), None, None, os.environ)
     form: Output = meta[OUTPUT_KEY]
     return form
 
@@ -158,13 +159,14 @@ def _chosen(
     flags: Mapping[str, Any],
     groups: Sequence[str],
     intergroup: str | None,
+    also: str | None,
     environment: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the values of flags, variables and the file, in this order of precedence."""
     if flags["output"] is not None:
         meta[OUTPUT_KEY] = flags["output"]
     chosen = {key: _from_flag(key, value) for key, value in flags.items() if value is not None}
-    chosen |= _from_flags(chosen.pop("stores", None), groups, intergroup)
+    chosen |= _from_flags(chosen.pop("stores", None), groups, intergroup, also)
     if (table := meta.get(TLS_KEY)) is not None:
         chosen["tls"] = Tls(**table)
     for layer in (_from_environment(environment), _from_file(environment)):
@@ -183,16 +185,22 @@ def _from_flag(key: str, value: Any) -> Any:
 
 
 def _from_flags(
-    stores: tuple[StoreAddress, ...] | None, groups: Sequence[str], intergroup: str | None
+    stores: tuple[StoreAddress, ...] | None,
+    groups: Sequence[str],
+    intergroup: str | None,
+    also: str | None,
 ) -> dict[str, Any]:
     if stores is not None and groups:
         raise InvalidArgument("--stores", "cannot go with --group; name the stores in a group")
     if stores is not None:
-        return {"layout": Layout.plain(stores)}
+        return {"layout": Layout.plain(stores, also=also or ())}
     if groups:
-        return {"layout": Layout.of(*map(parse_group, groups), rule=intergroup or "any")}
+        made = map(parse_group, groups)
+        return {"layout": Layout.of(*made, rule=intergroup or "any", also=also or ())}
     if intergroup is not None:
         raise InvalidArgument("--intergroup", "needs --group")
+    if also is not None:
+        raise InvalidArgument("--also", "needs --stores or --group")
     return {}
 
 
@@ -230,14 +238,14 @@ def _file(environment: Mapping[str, str]) -> Path:
 def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
     path = _file(environment)
     try:
-        content = tomllib.loads(path.read_text())
+        content = values_of(path.read_text())
     except FileNotFoundError:
         if CONFIG_VARIABLE in environment:
             raise ConfigurationInvalid(
                 str(path), f"  the file does not exist; {CONFIG_VARIABLE} names it"
             ) from None
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigurationInvalid(str(path), f"  {error}") from error
     names = (*_READERS, *_FILE_ONLY)
     return _read(content, {key: key for key in names}, str(path), names)

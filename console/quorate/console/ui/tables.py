@@ -120,3 +120,13 @@ def cell(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "-"
     return str(value)
+
+
+def fitting(console: Console, title: str, rows: Sequence[Row]) -> Table:
+    """Return a table of rows, at least one, with as many of the first columns as have room."""
+    names = list(rows[0])
+    while True:
+        made = _table(title, [{name: row[name] for name in names} for row in rows])
+        if len(names) <= 2 or _width(console, made) <= console.width:
+            return made
+        names.pop()

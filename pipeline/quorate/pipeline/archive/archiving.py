@@ -128,6 +128,7 @@ def archive(
     *,
     selects: Callable[[str], bool] = lambda _: True,
     parts: int = 2,
+    before_ns: int | None = None,
     told: Callable[[str], None] = _quiet,
 ) -> ArchiveReport:
     """Archive every stable message that the archive does not have yet.
@@ -135,13 +136,15 @@ def archive(
     - run: runs the tasks, as quorate.pipeline.archive.tasks.on_spark does.
     - selects: returns whether a topic is to be archived.
     - parts: the number of tasks that run at the same time.
+    - before_ns: only messages before the first one of this time or later are archived; None: all.
+      The time is in ns since 1970 UTC, by the clock of each source.
     - told: a function that gets lines about the progress.
 
     A source that cannot be archived is in the report, and hinders no other source.
     Raises Unreachable, ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveUnusable.
     """
     began = time.monotonic()
-    job = _Archiving(run, stores, ArchiveDirectory(path), parts, told)
+    job = _Archiving(run, stores, ArchiveDirectory(path), parts, before_ns, told)
     report = job.run(selects)
     report.seconds = time.monotonic() - began
     return report
@@ -156,12 +159,14 @@ class _Archiving:
         stores: Stores,
         directory: ArchiveDirectory,
         parts: int,
+        before_ns: int | None,
         told: Callable[[str], None],
     ) -> None:
         self._run = run
         self._stores = stores
         self._directory = directory
         self._parts = parts
+        self._before_ns = before_ns
         self._told = told
         self._differing: set[SourceName] = set()
 
@@ -234,8 +239,10 @@ class _Archiving:
             return
 
     def _whole_upto(self, known: KnownSource) -> int:
-        """Return the last stable number at which a batch ends."""
+        """Return the last stable number at which a batch ends, before the time if there is one."""
         upto = known.stable_upto
+        if self._before_ns is not None:
+            upto = min(upto, self._stores.first_since(known.name, self._before_ns) - 1)
         if upto not in known.held:
             return upto
         header = self._batch_at(known.lineage, known.name, upto)

@@ -14,6 +14,7 @@ from typing import Any
 from quorate.pipeline.audit.contents import merged
 from quorate.pipeline.audit.facts import Copy, Finding, Kind, SourceFacts, StoreFacts, Weight
 from quorate.pipeline.audit.holdings import Kept, Stretch, kept, stretches
+from quorate.protocol.figures import numbers_in
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import diverges_at
 from quorate.protocol.ranges import Range, RangeSet
@@ -219,7 +220,7 @@ def judge(facts: SourceFacts, found: Sequence[Finding]) -> SourceVerdict:
         Coverage(each.first, each.last, tuple(sorted(each.holders)), kept(facts, each.holders))
         for each in whole
     )
-    messages = sum(each.last - each.first + 1 for each in whole)
+    messages = numbers_in(whole)
     stores = tuple(
         sorted(
             store

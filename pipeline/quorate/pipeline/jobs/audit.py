@@ -17,6 +17,7 @@ from quorate.pipeline.audit.facts import Finding
 from quorate.pipeline.audit.holdings import segments
 from quorate.pipeline.audit.tasks import audit_part, finding_from_json
 from quorate.pipeline.audit.verdict import AuditReport, judge
+from quorate.protocol.figures import numbers_in
 from quorate.protocol.identity import SourceName
 
 _DIGEST_MESSAGES_MIN = 500_000
@@ -59,7 +60,7 @@ def audit(
         part_messages_min=_READ_MESSAGES_MIN if thorough else _DIGEST_MESSAGES_MIN,
         part_messages_max=_MESSAGES_MAX,
     )
-    count = sum(each.last - each.first + 1 for part in planned for each in part)
+    count = sum(map(numbers_in, planned))
     told(f"comparing {count:,} messages of {len(answers.sources):,} sources at each store")
     task = partial(audit_part, addresses=answers.address_of(), thorough=thorough)
     found: dict[SourceName, list[Finding]] = {}

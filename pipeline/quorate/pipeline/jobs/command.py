@@ -12,10 +12,11 @@ import importlib
 import json
 import os
 import sys
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.pipeline.errors import Interrupted, NotArchived, TaskFailed
 from quorate.pipeline.jobs.interrupt import (
@@ -28,10 +29,11 @@ from quorate.pipeline.spark.submitted import (
 )
 from quorate.protocol.errors import InvalidArgument, QuorateError, UnknownTopic
 from quorate.protocol.exit_codes import DONE, FAILED, INTERRUPTED
-from quorate.protocol.identity import check_topic
+from quorate.protocol.identity import check_topic, parse_addresses
 from quorate.protocol.layout import Layout
 from quorate.protocol.layout_text import parse_group
 from quorate.protocol.patterns import pattern_of, topic_pattern
+from quorate.protocol.times import age_of, later_ns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from quorate.pipeline.jobs.stats import StatsReport
     from quorate.pipeline.stores.client import Catalogue
 
+T = TypeVar("T")
 Told = Callable[[str], None]
 """A function that gets lines for people about the progress of a job."""
 
@@ -129,9 +132,13 @@ def run_archive(
     *,
     topics: Sequence[str] = (),
     topics_pattern: str | None = None,
+    older_than: str | None = None,
     told: Told,
 ) -> ArchiveReport:
-    """Run `quorate archive`. stores: host:port of each.
+    """Run `quorate archive`.
+
+    - stores: host:port of each.
+    - older_than: an age such as "7d": only messages that were sent before; None: all.
 
     Raises as quorate.pipeline.archive.archiving.archive, UnknownTopic, JavaNotFound.
     """
@@ -140,6 +147,9 @@ def run_archive(
     from quorate.pipeline.archive.tasks import on_spark
     from quorate.pipeline.stores.client import Stores
 
+    before_ns = None
+    if older_than is not None:
+        before_ns = later_ns(time.time_ns(), -age_of("--older-than", older_than))
     selects = selection(topics, topics_pattern)
     archived = {source.topic for source in ArchiveDirectory(path).newest().sources}
     _check_known(topics, topics_pattern, Stores(stores).sources(), archived)
@@ -151,6 +161,7 @@ def run_archive(
             path,
             selects=selects,
             parts=spark.sparkContext.defaultParallelism,
+            before_ns=before_ns,
             told=told,
         )
 
@@ -476,37 +487,36 @@ def _add_layout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--intergroup", default="any", help="the intergroup rule")
 
 
-def _plain(stores: str) -> Layout:
+def _parsed(parse: Callable[[str], T], stores: str) -> T:
+    """Return the stores of the option --stores. Raises InvalidArgument, which names the option."""
     try:
-        return Layout.plain(stores)
+        return parse(stores)
     except InvalidArgument as error:
         raise InvalidArgument("--stores", error.detail) from None
-
-
-def _addresses(stores: str) -> list[str]:
-    return [store.address for store in _plain(stores).stores]
 
 
 def _layout(given: argparse.Namespace) -> Layout:
     if bool(given.stores) == bool(given.group):
         raise InvalidArgument("--stores", "give either this or --group")
     if given.stores:
-        return _plain(given.stores)
+        return _parsed(Layout.plain, given.stores)
     return Layout.of(*map(parse_group, given.group), rule=given.intergroup)
 
 
 def _add_archive(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="the archive's directory")
     parser.add_argument("--stores", required=True, metavar="HOST:PORT,…")
+    parser.add_argument("--older-than", metavar="AGE")
     _add_topics(parser)
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-        stores = _addresses(given.stores)
+        stores = _parsed(parse_addresses, given.stores)
         report = run_archive(
             stores,
             given.path,
             topics=given.topic,
             topics_pattern=given.topics_pattern,
+            older_than=given.older_than,
             told=say,
         )
         return int(bool(report.failures)), report.as_object()
@@ -554,7 +564,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         report = run_audit(
-            _addresses(given.stores),
+            _parsed(parse_addresses, given.stores),
             topics=given.topic,
             topics_pattern=given.topics_pattern,
             thorough=given.thorough,
@@ -584,7 +594,7 @@ def _add_stats(parser: argparse.ArgumentParser) -> None:
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         report = run_stats(
-            _addresses(given.stores),
+            _parsed(parse_addresses, given.stores),
             topics=given.topic,
             topics_pattern=given.topics_pattern,
             since=given.since,

@@ -5,6 +5,8 @@ Spark pickles objects of this class to its workers, and makes new ones for each 
 
 from __future__ import annotations
 
+import time
+
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
@@ -16,7 +18,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from quorate.pipeline import schema as rows
-from quorate.pipeline.options import read_options
+from quorate.pipeline.options import read_options, state_options, wants_state
 
 
 class QuorateDataSource(DataSource):
@@ -30,6 +32,10 @@ class QuorateDataSource(DataSource):
         return rows.DDL
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        if wants_state(self.options):
+            from quorate.pipeline.read.state_reader import StateReader
+
+            return StateReader(state_options(self.options, time.time_ns()), columns(schema))
         from quorate.pipeline.read.batch_reader import batch_reader
 
         return batch_reader(read_options(self.options), columns(schema))

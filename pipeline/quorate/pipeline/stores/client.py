@@ -41,9 +41,10 @@ from quorate.protocol.wire import (
     source_to_wire,
 )
 from quorate.transport.channels import open_blocking_channel
-from quorate.transport.credentials import Stamp, stamp_of
+from quorate.transport.credentials import paths_of
 from quorate.transport.failures import error_from_blocking_call
 from quorate.transport.fetch import BlockingCall
+from quorate.transport.watched_files import Stamp, stamp_of
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -64,7 +65,7 @@ def channel_to(address: str) -> grpc.Channel:
     A task runs in a process that Spark starts, to which the driver hands nothing but its work.
     """
     tls = tls_of_environment(os.environ)
-    key = (os.getpid(), address, tls, () if tls is None else stamp_of(tls))
+    key = (os.getpid(), address, tls, stamp_of(paths_of(tls)))
     channel = _channels.get(key)
     if channel is None:
         channel = _channels[key] = open_blocking_channel(address, tls)

@@ -5,14 +5,15 @@
     ├── registration   NotRegistered, NoQuorum, InLimbo, SourceActive, ReceiverActive,
     │                  RegIdInUse, Fenced, TakenOver, EpochTooFar, Deregistered,
     │                  SourceDeleted, PolicyNotInForce, NeverStable, UnknownTopic, TopicRefused,
-    │                  TooManyRegistrations
+    │                  TooManyRegistrations, StoreFull
     ├── sending        NotYetStable, NotYetOnDisk, SendTimedOut, NotKept,
     │                  PublishStoreInUse, PublishStoreDamaged
-    ├── stream         ContentConflict, OutOfOrder, MissingMessages, CorruptBatch,
-    │                  OtherLineage, NotLost
+    ├── stream         ContentConflict, BatchRefused, OutOfOrder, MissingMessages,
+    │                  CorruptBatch, OtherLineage, NotLost
     ├── replay         UnknownBookmark, BookmarkStoreFailed, BookmarksTakenOver,
-    │                  TooManySubscriptions
-    ├── state          TopicHasNoKeys, StateUnavailable
+    │                  TooManySubscriptions, StoreLags, PositionNotReached
+    ├── state          TopicHasNoKeys, PastUnavailable, StateUnavailable
+    ├── queues         UnknownQueue, QueueElsewhere, NotYetSettled
     ├── storage        StorageFailed, StorageUnreadable, DataDirectoryInUse,
     │                  DataDirectoryOfAnother, DataDirectoryUsed, DataDirectoryNewer,
     │                  DataDirectoryOlder, DataDirectoryCorrupt
@@ -57,6 +58,9 @@ from quorate.protocol.errors.peers import NotAStore as NotAStore
 from quorate.protocol.errors.peers import StoreStopping as StoreStopping
 from quorate.protocol.errors.peers import Unreachable as Unreachable
 from quorate.protocol.errors.peers import VersionMismatch as VersionMismatch
+from quorate.protocol.errors.queues import NotYetSettled as NotYetSettled
+from quorate.protocol.errors.queues import QueueElsewhere as QueueElsewhere
+from quorate.protocol.errors.queues import UnknownQueue as UnknownQueue
 from quorate.protocol.errors.registration import DELETED_HERE as DELETED_HERE
 from quorate.protocol.errors.registration import FORMER_DIRECTORY as FORMER_DIRECTORY
 from quorate.protocol.errors.registration import STREAM_IS_OPEN as STREAM_IS_OPEN
@@ -72,12 +76,15 @@ from quorate.protocol.errors.registration import ReceiverActive as ReceiverActiv
 from quorate.protocol.errors.registration import RegIdInUse as RegIdInUse
 from quorate.protocol.errors.registration import SourceActive as SourceActive
 from quorate.protocol.errors.registration import SourceDeleted as SourceDeleted
+from quorate.protocol.errors.registration import StoreFull as StoreFull
 from quorate.protocol.errors.registration import TakenOver as TakenOver
 from quorate.protocol.errors.registration import TooManyRegistrations as TooManyRegistrations
 from quorate.protocol.errors.registration import TopicRefused as TopicRefused
 from quorate.protocol.errors.registration import UnknownTopic as UnknownTopic
 from quorate.protocol.errors.replay import BookmarksTakenOver as BookmarksTakenOver
 from quorate.protocol.errors.replay import BookmarkStoreFailed as BookmarkStoreFailed
+from quorate.protocol.errors.replay import PositionNotReached as PositionNotReached
+from quorate.protocol.errors.replay import StoreLags as StoreLags
 from quorate.protocol.errors.replay import TooManySubscriptions as TooManySubscriptions
 from quorate.protocol.errors.replay import UnknownBookmark as UnknownBookmark
 from quorate.protocol.errors.restore import BeingDeleted as BeingDeleted
@@ -92,6 +99,7 @@ from quorate.protocol.errors.sending import NotYetStable as NotYetStable
 from quorate.protocol.errors.sending import PublishStoreDamaged as PublishStoreDamaged
 from quorate.protocol.errors.sending import PublishStoreInUse as PublishStoreInUse
 from quorate.protocol.errors.sending import SendTimedOut as SendTimedOut
+from quorate.protocol.errors.state import PastUnavailable as PastUnavailable
 from quorate.protocol.errors.state import StateUnavailable as StateUnavailable
 from quorate.protocol.errors.state import TopicHasNoKeys as TopicHasNoKeys
 from quorate.protocol.errors.storage import DataDirectoryCorrupt as DataDirectoryCorrupt
@@ -102,6 +110,7 @@ from quorate.protocol.errors.storage import DataDirectoryOlder as DataDirectoryO
 from quorate.protocol.errors.storage import DataDirectoryUsed as DataDirectoryUsed
 from quorate.protocol.errors.storage import StorageFailed as StorageFailed
 from quorate.protocol.errors.storage import StorageUnreadable as StorageUnreadable
+from quorate.protocol.errors.stream import BatchRefused as BatchRefused
 from quorate.protocol.errors.stream import ContentConflict as ContentConflict
 from quorate.protocol.errors.stream import CorruptBatch as CorruptBatch
 from quorate.protocol.errors.stream import MissingMessages as MissingMessages

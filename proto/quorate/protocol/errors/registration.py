@@ -270,6 +270,26 @@ class TooManyRegistrations(QuorateError):
 
 
 @dataclass(eq=False)
+class StoreFull(QuorateError):
+    """A registration of a new identity at a store that keeps as many as it may."""
+
+    store: str
+    what: str
+    """`sources` or `receivers`."""
+    most: int
+    retryable = True
+    exit_code = UNREACHABLE
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} keeps {self.most:,} {self.what}, and may keep no more. "
+            "Deregister those that are gone for good "
+            f"(`quorate {self.what} --sort -idle_seconds` lists them), or raise "
+            f"{self.what}_max at the store."
+        )
+
+
+@dataclass(eq=False)
 class Deregistered(QuorateError):
     """A request of an identity that was deregistered."""
 

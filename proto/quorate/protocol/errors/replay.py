@@ -1,4 +1,4 @@
-"""Errors of replays: of bookmarks, of bookmark stores, and of stores with too many replays."""
+"""Errors of replays: of bookmarks, bookmark stores, and stores that lag or are too busy."""
 
 from __future__ import annotations
 
@@ -42,6 +42,48 @@ class TooManySubscriptions(QuorateError):
 
 
 @dataclass(eq=False)
+class StoreLags(QuorateError):
+    """A call to a store that has yet to get messages that other stores have."""
+
+    store: str
+    source: str
+    first: int
+    retryable = True
+    exit_code = UNREACHABLE
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} lags: it has yet to get {self.source} from {self.first} on. "
+            "Subscribers and queries go on at another store. If it lasts, `quorate status` says "
+            "why, and `quorate repair` fetches the messages."
+        )
+
+
+@dataclass(eq=False)
+class PositionNotReached(QuorateError):
+    """A subscription whose position is ahead of what a store has, and of what comes to it."""
+
+    store: str
+    source: str
+    position: str
+    """The bookmark that the position has of the source."""
+    epoch: int
+    """The source's epoch at the store."""
+    upto: int
+    """The last number of the source that the store can give."""
+    retryable = True
+    exit_code = UNREACHABLE
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} has {self.source} up to {self.upto}, in epoch {self.epoch}, and "
+            f"the subscription begins behind {self.position}. The subscriber goes on at another "
+            "store. It ends if no store has more: then the position is of another group, or its "
+            "messages are lost. Begin at a time, or at a position of this group."
+        )
+
+
+@dataclass(eq=False)
 class BookmarkStoreFailed(QuorateError):
     """A bookmark store that cannot be read or written."""
 
@@ -51,8 +93,7 @@ class BookmarkStoreFailed(QuorateError):
     def describe(self) -> str:
         return (
             f"The bookmark store {self.path} cannot be used: {self.detail}. Messages behind the "
-            "last position that was saved come again after a restart. Check the path, its "
-            "permissions and the room on the disk."
+            "last position that was saved come again after a restart."
         )
 
 

@@ -24,17 +24,18 @@ class NotYetStable(QuorateError):
     def describe(self) -> str:
         sent = (
             f"[{self.first}, {self.last}] of {self.source} were sent but are not known to be "
-            f"stable ({self.detail}). "
+            f"stable ({self.detail}). An open source goes on with them, and `flush` waits for "
+            "them. "
         )
         if self.publish_store:
             return (
                 f"{sent}The publish store {self.publish_store} has them. Open the source again "
-                "with it: it sends them again, under the same numbers."
+                "with it after its end: it sends them again, under the same numbers."
             )
         return (
-            f"{sent}They may or may not survive. Check the stores and open the source again: what "
-            "survived is below its next_sequence; send the rest again. A FilePublishStore would "
-            "do that by itself."
+            f"{sent}After its end they may or may not survive. Check the stores and open the "
+            "source again: what survived is below its next_sequence; send the rest again. A "
+            "FilePublishStore would do that by itself."
         )
 
 

@@ -24,6 +24,23 @@ class TopicHasNoKeys(QuorateError):
 
 
 @dataclass(eq=False)
+class PastUnavailable(QuorateError):
+    """A query of a past state that the journal of a store no longer reaches."""
+
+    topic: str
+    store: str
+    as_of: str
+    detail: str
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} no longer knows the state of {self.topic} as of {self.as_of}: "
+            f"{self.detail}. Ask for a later time, or for one key; let the stores keep messages "
+            "for longer (retention_seconds)."
+        )
+
+
+@dataclass(eq=False)
 class StateUnavailable(QuorateError):
     """A query that a store cannot answer now."""
 

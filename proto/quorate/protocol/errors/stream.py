@@ -27,6 +27,24 @@ class ContentConflict(QuorateError):
 
 
 @dataclass(eq=False)
+class BatchRefused(QuorateError):
+    """Messages that the check of a store does not allow."""
+
+    source: str
+    first: int
+    last: int
+    store: str
+    reason: str
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} refuses [{self.first}, {self.last}] of {self.source}: "
+            f"{self.reason}. Its operator checks what sources send. A source ends once too few "
+            "stores take its messages. Open it anew, without those that are refused."
+        )
+
+
+@dataclass(eq=False)
 class OutOfOrder(QuorateError):
     """A batch that does not begin where the stream at the store ends."""
 

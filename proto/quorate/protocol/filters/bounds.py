@@ -1,13 +1,14 @@
-"""The bounds that a filter sets for topics, sequence numbers and times: nothing outside can pass.
+"""The bounds that a filter sets for topics, numbers, times, keys and properties.
 
-A reader skips whole files by them. A message inside may still not pass: the filter decides. Only
-comparisons with a known value count, and only those that must all be true.
+Nothing outside can pass. A reader skips whole files and batches by them. A message inside may still
+not pass: the filter decides. Only comparisons with a known value count, and only those that must
+all be true.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from quorate.protocol.filters.parse import parse
@@ -20,6 +21,7 @@ from quorate.protocol.filters.syntax import (
     MessageField,
     Node,
     OneOf,
+    Property,
 )
 
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -50,6 +52,10 @@ class Bounds:
     sequence: Interval = Interval()
     time: Interval = Interval()
     """Seconds since 1970 UTC."""
+    keys: frozenset[str] | None = None
+    """Only messages with one of these keys; None: with any, or with none."""
+    properties: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """For each property that is named, the values that it has to have."""
 
     def has_topic(self, topic: str) -> bool:
         """Return whether a message of this topic can pass."""
@@ -70,12 +76,12 @@ def _narrowed(bounds: Bounds, node: Node) -> Bounds:
         case AllOf(parts):
             for part in parts:
                 bounds = _narrowed(bounds, part)
-        case Comparison("=", MessageField(About.TOPIC), right):
-            return _among(bounds, [right])
-        case Comparison("=", left, MessageField(About.TOPIC)):
-            return _among(bounds, [left])
-        case OneOf(MessageField(About.TOPIC), options):
-            return _among(bounds, options)
+        case Comparison("=", MessageField(About.TOPIC | About.KEY) | Property() as of, right):
+            return _among(bounds, of, [right])
+        case Comparison("=", left, MessageField(About.TOPIC | About.KEY) | Property() as of):
+            return _among(bounds, of, [left])
+        case OneOf(MessageField(About.TOPIC | About.KEY) | Property() as of, options):
+            return _among(bounds, of, options)
         case Comparison(operator, MessageField(about), Literal(value)):
             return _compared(bounds, about, operator, value)
         case Comparison(operator, Literal(value), MessageField(about)):
@@ -86,16 +92,26 @@ def _narrowed(bounds: Bounds, node: Node) -> Bounds:
     return bounds
 
 
-def _among(bounds: Bounds, options: Iterable[Node]) -> Bounds:
+def _among(bounds: Bounds, of: MessageField | Property, options: Iterable[Node]) -> Bounds:
+    """Return the bounds if a text is one of these, as far as all of them are known."""
     texts: set[str] = set()
     for option in options:
         if not isinstance(option, Literal):
             return bounds
         if isinstance(option.value, str):
             texts.add(option.value)
-    return replace(
-        bounds, topics=frozenset(texts) if bounds.topics is None else bounds.topics & texts
-    )
+    match of:
+        case MessageField(About.TOPIC):
+            return replace(bounds, topics=_both(bounds.topics, texts))
+        case MessageField():
+            return replace(bounds, keys=_both(bounds.keys, texts))
+        case Property(name):
+            both = _both(bounds.properties.get(name), texts)
+            return replace(bounds, properties={**bounds.properties, name: both})
+
+
+def _both(texts: frozenset[str] | None, others: set[str]) -> frozenset[str]:
+    return frozenset(others) if texts is None else texts & others
 
 
 def _compared(bounds: Bounds, about: About, operator: str, value: object) -> Bounds:

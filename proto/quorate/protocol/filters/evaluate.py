@@ -13,7 +13,7 @@ from quorate.protocol.errors import InvalidFilter
 from quorate.protocol.filters import syntax
 from quorate.protocol.filters.functions import FUNCTIONS
 from quorate.protocol.filters.parse import parse
-from quorate.protocol.filters.patterns import like, matches
+from quorate.protocol.filters.patterns import like, matches, replaced
 from quorate.protocol.filters.syntax import About, Affix, Node
 from quorate.protocol.filters.values import (
     COMPARISONS,
@@ -32,10 +32,21 @@ from quorate.protocol.filters.values import (
 class Filtered(Protocol):
     """A message as filters look at it. A filter asks only for the members that it needs."""
 
-    topic: str
-    session: int
-    sequence: int
-    epoch: int
+    @property
+    def topic(self) -> str:
+        """The topic."""
+
+    @property
+    def session(self) -> int:
+        """The session ID of its source."""
+
+    @property
+    def sequence(self) -> int:
+        """Its sequence number."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in which it was sent."""
 
     @property
     def time(self) -> float:
@@ -72,7 +83,7 @@ Evaluate = Callable[[Filtered], Value]
 class Filter:
     """A filter, ready for use. It is true, false or NULL of a message; only true passes."""
 
-    __slots__ = ("_evaluate", "needs_document", "text")
+    __slots__ = ("_evaluate", "needs_document", "not_json", "text")
 
     def __init__(self, text: str) -> None:
         """Parse the text. Raises InvalidFilter, which says where and what was expected."""
@@ -80,6 +91,8 @@ class Filter:
         tree = parse(text)
         self.needs_document = _needs_document(tree)
         """Whether it looks into payloads, so that they have to be decoded."""
+        self.not_json = 0
+        """How many messages so far had a payload that it looked into, and that is no JSON."""
         self._evaluate = _function(tree)
 
     def passes(self, message: Filtered) -> bool:
@@ -310,6 +323,26 @@ def _is_null(node: syntax.IsNull) -> Evaluate:
     return lambda message: value(message) is None
 
 
+def _is_nan(node: syntax.IsNan) -> Evaluate:
+    value = _function(node.value)
+
+    def is_nan(message: Filtered) -> Truth:
+        found = single(value(message))
+        return type(found) is float and found != found
+
+    return is_nan
+
+
+def _replaced(node: syntax.Replaced) -> Evaluate:
+    value, replace = _function(node.value), replaced(node.pattern, node.new)
+
+    def with_others(message: Filtered) -> Value:
+        found = single(value(message))
+        return replace(found) if type(found) is str else None
+
+    return with_others
+
+
 def _not(node: syntax.Not) -> Evaluate:
     value = _function(node.value)
     return lambda message: negated(value(message))
@@ -357,6 +390,8 @@ _FUNCTIONS: dict[type, Callable[[Any], Evaluate]] = {
     syntax.Like: _like,
     syntax.Matches: _matches,
     syntax.IsNull: _is_null,
+    syntax.IsNan: _is_nan,
+    syntax.Replaced: _replaced,
     syntax.Not: _not,
     syntax.AllOf: _all_of,
     syntax.AnyOf: _any_of,

@@ -5,24 +5,53 @@ Of an array the first element counts, but for functions of arrays.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import re
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from quorate.protocol.filters.values import Value, number, single
+from quorate.protocol.filters.values import TEXT_LENGTH_MAX, Value, number, single
 
-TEXT_LENGTH_MAX = 1 << 20
-"""Characters of the longest text that a function makes; a longer one counts as NULL."""
-
-NOT_SUPPORTED = frozenset(
-    {
-        "REGEXP_REPLACE", "UNIX_TIMESTAMP", "STRFTIME", "STRPTIME", "LAST_READ", "LAST_UPDATED",
-        "SOW_KEY", "SOW_KEY_HASH", "CORRELATION_ID", "CLIENT_NAME", "USER", "REMOTE_ADDRESS",
-        "GEO_DISTANCE", "WIDTH_BUCKET", "MD5", "UUID7", "CRC32", "CRC64", "SUM", "AVG", "COUNT",
-    }
+_ABOUT_MESSAGES = {
+    "BOOKMARK": "$session, $epoch and $sequence",
+    "FALSE_VALUE": "FALSE",
+    "MESSAGE_SIZE": "$size",
+    "NAN_VALUE": "IS NAN",
+    "SOW_KEY": "$key",
+    "TOPIC_NAME": "$topic",
+    "TRUE_VALUE": "TRUE",
+}
+_OF_ROWS = (
+    "ANY", "AVG", "COUNT", "COUNT_DISTINCT", "GROUP_CONCAT", "MAX", "MIN", "STDDEV_POP",
+    "STDDEV_SAMP", "SUM", "UNIQUE",
 )  # fmt: skip
-"""Known elsewhere, with no meaning here: what they ask for is no part of a message, or changes."""
+_WITHOUT_MEANING = (
+    "AMPS_GROUP_NAME", "AMPS_INSTANCE_NAME", "CHAR_VALUE", "CLIENT_NAME", "CLIENT_VERSION",
+    "CONNECTION_NAME", "CORRELATION_ID", "CRC64", "GEO_DISTANCE", "LAST_LEASED", "LAST_READ",
+    "LAST_UPDATED", "LEASE_COUNT", "REMOTE_ADDRESS", "SOW_KEY_HASH", "UNIX_TIMESTAMP", "USER",
+    "UUID7", "VALUE_LOOKUP",
+)  # fmt: skip
+
+NOT_SUPPORTED: dict[str, str] = {
+    **{name: f"use {instead}" for name, instead in _ABOUT_MESSAGES.items()},
+    **dict.fromkeys(_OF_ROWS, "a filter is about one message; sums and groups are for State.sql"),
+    **dict.fromkeys(_WITHOUT_MEANING, "no part of a message says it"),
+}
+"""Functions that are known elsewhere and absent here, and why, or what to use."""
+
+OF_PATTERNS = {"REGEXP_MATCH": 2, "REGEXP_REPLACE": 3}
+"""Functions of regular expressions, and how many arguments they take. All arguments but the first
+are texts in quotes, so that a pattern is compiled once."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FORMAT_LENGTH_MAX = 256
+_TIME_FORMAT = re.compile(r"(?:[^%]|%[YmdHMSfjwyIp%])*")
+"""The directives of times that are the same everywhere, and whose results are short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +185,42 @@ def _count(arguments: Sequence[Value]) -> Value:
     return len(array) if type(array) is list else None
 
 
+def _joined(arguments: Sequence[Value]) -> Value:
+    array, *separators = arguments
+    separator = single(separators[0]) if separators else ","
+    if type(array) is not list or type(separator) is not str:
+        return None
+    texts = (each if type(each) is str else json.dumps(each) for each in array)
+    return _bounded(separator.join(texts))
+
+
+def _bucket(value: float, low: float, high: float, count: int) -> Value:
+    """Return the number of the part of [low, high) with a value; 0: below; count + 1: above."""
+    if count < 1 or not low < high:
+        return None
+    if not low <= value < high:
+        return 0 if value < low else count + 1
+    return int((value - low) / (high - low) * count) + 1
+
+
+def _time_text(pattern: str, seconds: float) -> Value:
+    """Return seconds since 1970 UTC as a text."""
+    if len(pattern) > _FORMAT_LENGTH_MAX or not _TIME_FORMAT.fullmatch(pattern):
+        return None
+    return (_EPOCH + timedelta(seconds=seconds)).strftime(pattern)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def _seconds(text: str, pattern: str) -> Value:
+    """Return the seconds since 1970 UTC that a text names."""
+    if len(pattern) > _FORMAT_LENGTH_MAX or not _TIME_FORMAT.fullmatch(pattern):
+        return None
+    return (datetime.strptime(text, pattern).replace(tzinfo=UTC) - _EPOCH).total_seconds()
+
+
 def _texts(name: str, kinds: str, least: int, compute: Callable[..., Value]) -> None:
     FUNCTIONS[name] = Function(_strict(kinds, compute), least, len(kinds))
 
@@ -170,6 +235,7 @@ FUNCTIONS: dict[str, Function] = {
     "ARRAY_MAX": Function(_of_array(max), 1, 1),
     "ARRAY_MIN": Function(_of_array(min), 1, 1),
     "ARRAY_SUM": Function(_of_array(sum), 1, 1),
+    "ARRAY_TO_STRING": Function(_joined, 1, 2),
 }
 """All functions by name."""
 
@@ -184,6 +250,12 @@ _texts("LEFT", "ti", 2, lambda text, count: text[: max(0, count)])
 _texts("RIGHT", "ti", 2, lambda text, count: text[-count:] if count > 0 else "")
 _texts("SUBSTR", "tii", 2, _substring)
 _texts("INSTR", "tt", 2, lambda text, part: text.find(part) + 1)
+_texts("INSTR_I", "tt", 2, lambda text, part: text.lower().find(part.lower()) + 1)
+_texts("STREQUAL_I", "tt", 2, lambda text, other: text.casefold() == other.casefold())
+_texts("CRC32", "t", 1, lambda text: zlib.crc32(_encoded(text)))
+_texts("MD5", "t", 1, lambda text: hashlib.md5(_encoded(text), usedforsecurity=False).hexdigest())
+_texts("STRFTIME", "tn", 2, _time_text)
+_texts("STRPTIME", "tt", 2, _seconds)
 _texts("REPLACE", "ttt", 3, _replaced)
 _texts("ABS", "n", 1, abs)
 _texts("CEILING", "n", 1, math.ceil)
@@ -196,3 +268,11 @@ _texts("LOG10", "n", 1, math.log10)
 _texts("SQRT", "n", 1, math.sqrt)
 _texts("SIGN", "n", 1, lambda value: (value > 0) - (value < 0))
 _texts("POWER", "nn", 2, lambda base, power: float(base) ** float(power))
+_texts("WIDTH_BUCKET", "nnni", 4, _bucket)
+_texts("SIN", "n", 1, math.sin)
+_texts("COS", "n", 1, math.cos)
+_texts("TAN", "n", 1, math.tan)
+_texts("ASIN", "n", 1, math.asin)
+_texts("ACOS", "n", 1, math.acos)
+_texts("ATAN", "n", 1, math.atan)
+_texts("ATAN2", "nn", 2, math.atan2)

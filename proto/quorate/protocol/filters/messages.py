@@ -10,10 +10,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
+from quorate.protocol.attributes import Attributes
 from quorate.protocol.columns import Body
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.framing import BatchHeader
+
+NOT_JSON = (ValueError, RecursionError)
+"""The errors with which a payload that is no JSON is refused."""
 
 _UNREAD = object()
 
@@ -23,7 +26,7 @@ class Shown:
 
     __slots__ = (
         "_attributes", "_body", "_document", "_header", "_keys", "_payloads", "_properties", "_row",
-        "_times", "epoch", "sequence", "session", "topic",
+        "_times", "epoch", "not_json", "sequence", "session", "topic",
     )  # fmt: skip
 
     def __init__(self, header: BatchHeader, payloads: Sequence[bytes], body: Body) -> None:
@@ -41,6 +44,8 @@ class Shown:
         self._body = body
         self._times: Sequence[int] | None = None
         self._attributes: Sequence[Attributes] | None = None
+        self.not_json = 0
+        """How many payloads so far are no JSON, of those that were decoded."""
 
     def at(self, header: BatchHeader, row: int) -> None:
         """Go to the message in this place of the batch."""
@@ -69,8 +74,7 @@ class Shown:
     @property
     def _own(self) -> Attributes:
         if self._attributes is None:
-            each = self._body.read_attributes()
-            self._attributes = each or [NO_ATTRIBUTES] * self._body.count
+            self._attributes = self._body.read_every_attributes()
         return self._attributes[self._row]
 
     @property
@@ -82,21 +86,24 @@ class Shown:
     def key(self) -> str | None:
         """The key as text; None: none, or it is no text."""
         key = self._keys[self._row] if self._keys is not None else None
-        return _text(key) if key is not None else None
+        return text_of(key) if key is not None else None
 
     @property
     def properties(self) -> Mapping[str, str]:
         """The properties that are text."""
         if self._properties is None:
             return {}
-        found = ((name, _text(value)) for name, value in self._properties[self._row].items())
-        return {name: text for name, text in found if text is not None}
+        return texts_of(self._properties[self._row])
 
     @property
     def document(self) -> Any:
         """The payload, decoded from JSON; None: it is no JSON."""
         if self._document is _UNREAD:
-            self._document = document_of(self._payloads[self._row])
+            try:
+                self._document = json.loads(self._payloads[self._row])
+            except NOT_JSON:
+                self._document = None
+                self.not_json += 1
         return self._document
 
 
@@ -104,11 +111,18 @@ def document_of(payload: bytes) -> Any:
     """Return a payload, decoded from JSON; None: it is no JSON."""
     try:
         return json.loads(payload)
-    except (ValueError, RecursionError):
+    except NOT_JSON:
         return None
 
 
-def _text(value: bytes) -> str | None:
+def texts_of(properties: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the properties that are text."""
+    found = ((name, text_of(value)) for name, value in properties.items())
+    return {name: text for name, text in found if text is not None}
+
+
+def text_of(value: bytes) -> str | None:
+    """Return a key, or the value of a property, as text; None: it is no text."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -125,7 +139,8 @@ def passing(
 ) -> list[int]:
     """Return the places in the batch of the messages of [first, last] that pass the filter.
 
-    payloads: those of the whole batch. Raises CorruptBatch.
+    The filter counts the payloads that are no JSON. payloads: those of the whole batch. Raises
+    CorruptBatch.
     """
     shown = Shown(header, payloads, body)
     chosen: list[int] = []
@@ -133,4 +148,5 @@ def passing(
         shown.at(header, row)
         if where.passes(shown):
             chosen.append(row)
+    where.not_json += shown.not_json
     return chosen

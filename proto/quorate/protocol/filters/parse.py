@@ -14,7 +14,7 @@ import lark
 
 from quorate.protocol.errors import InvalidArgument, InvalidFilter
 from quorate.protocol.filters import syntax
-from quorate.protocol.filters.functions import FUNCTIONS, NOT_SUPPORTED
+from quorate.protocol.filters.functions import FUNCTIONS, NOT_SUPPORTED, OF_PATTERNS
 from quorate.protocol.filters.syntax import About, Affix, Node
 
 LENGTH_MAX = 16_384
@@ -199,6 +199,10 @@ class _Reader:
         node = syntax.IsNull(self.read(value))
         return syntax.Not(node) if negated else node
 
+    def _is_nan(self, value: Any, negated: Any) -> Node:
+        node = syntax.IsNan(self.read(value))
+        return syntax.Not(node) if negated else node
+
     def _arithmetic(self, left: Any, operator: Any, right: Any) -> Node:
         name = "%" if operator.upper() == "MOD" else str(operator)
         return syntax.Arithmetic(name, self.read(left), self.read(right))
@@ -238,10 +242,13 @@ class _Reader:
     def _call(self, name: Any, arguments: Any) -> Node:
         asked = name.upper()
         if asked in NOT_SUPPORTED:
-            raise InvalidFilter(name.start_pos, f"the function {asked} is not supported")
+            why = NOT_SUPPORTED[asked]
+            raise InvalidFilter(name.start_pos, f"the function {asked} is not supported: {why}")
+        if asked in OF_PATTERNS:
+            return self._of_pattern(name, arguments)
         function = FUNCTIONS.get(asked)
         if function is None:
-            known = ", ".join(sorted(FUNCTIONS))
+            known = ", ".join(sorted({*FUNCTIONS, *OF_PATTERNS}))
             raise InvalidFilter(name.start_pos, f"there is no function {asked}; there are {known}")
         given = self._all(arguments.children) if arguments is not None else ()
         if not function.takes(len(given)):
@@ -249,6 +256,23 @@ class _Reader:
                 name.start_pos, f"{asked} takes {function.arity}, not {len(given)} arguments"
             )
         return syntax.Call(asked, given)
+
+    def _of_pattern(self, name: Any, arguments: Any) -> Node:
+        asked = name.upper()
+        given = self._all(arguments.children) if arguments is not None else ()
+        if len(given) != OF_PATTERNS[asked]:
+            raise InvalidFilter(
+                name.start_pos, f"{asked} takes {OF_PATTERNS[asked]}, not {len(given)} arguments"
+            )
+        value, *texts = given
+        match [each.value for each in texts if isinstance(each, syntax.Literal)]:
+            case [str(pattern)] if asked == "REGEXP_MATCH":
+                return syntax.Matches(value, pattern)
+            case [str(pattern), str(new)]:
+                return syntax.Replaced(value, pattern, new)
+        raise InvalidFilter(
+            name.start_pos, f"all arguments of {asked} but the first are texts in single quotes"
+        )
 
 
 _ABOUT = {each.value: each for each in About}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import re2
 
 from quorate.protocol.errors import InvalidArgument, InvalidFilter
+from quorate.protocol.filters.values import TEXT_LENGTH_MAX
 from quorate.protocol.patterns import TopicPattern
 
 
@@ -63,7 +64,20 @@ def matches(pattern: str) -> Callable[[str], bool]:
 
     Raises InvalidFilter.
     """
+    return _compiled(pattern).is_found_in
+
+
+def replaced(pattern: str, new: str) -> Callable[[str], str | None]:
+    """Return the function that puts a text in the place of each match in another text.
+
+    None: the result is too long. Raises InvalidFilter.
+    """
+    compiled = _compiled(pattern)
+    return lambda found: compiled.replaced(found, new, TEXT_LENGTH_MAX)
+
+
+def _compiled(pattern: str) -> TopicPattern:
     try:
-        return TopicPattern(pattern).is_found_in
+        return TopicPattern(pattern)
     except InvalidArgument as error:
         raise InvalidFilter(0, error.detail) from None

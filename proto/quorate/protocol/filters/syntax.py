@@ -138,6 +138,22 @@ class IsNull:
 
 
 @dataclass(frozen=True, slots=True)
+class IsNan:
+    """Whether a value is no number, as JSON may name one: NaN. The answer is never NULL."""
+
+    value: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A text in which each match of a regular expression of RE2 is another text."""
+
+    value: Node
+    pattern: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     """The other truth."""
 
@@ -180,6 +196,8 @@ Node = (
     | Like
     | Matches
     | IsNull
+    | IsNan
+    | Replaced
     | Not
     | AllOf
     | AnyOf

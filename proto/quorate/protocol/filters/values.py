@@ -16,6 +16,9 @@ Value = Any
 """A number, a text, a truth, a list of values, an object of JSON, or None for NULL."""
 Truth = bool | None
 
+TEXT_LENGTH_MAX = 1 << 20
+"""Characters of the longest text that a function makes; a longer one counts as NULL."""
+
 INTEGER_BITS_MAX = 256
 """Whole numbers with more bits than this count as NULL, so that no product grows without end."""
 

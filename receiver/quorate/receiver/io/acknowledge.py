@@ -333,6 +333,8 @@ class Acknowledger:
         for refused in response.refused:
             source = SourceName(refused.source.topic, refused.source.session_id)
             error = failure_from_wire(refused.failure, address)
+            if source not in due:
+                continue  # the store names a source that it was not asked about
             session, name, _ = due.pop(source)
             self._told_upto.pop(told[source], None)
             self._taken.pop(told[source], None)

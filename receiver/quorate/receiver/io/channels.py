@@ -8,13 +8,16 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.tls import Tls
+from quorate.transport.application import this_application
 from quorate.transport.connections import Connection, Connections
-from quorate.transport.turns import Turn
+from quorate.transport.turns import Turn, beginning
+from quorate.v1.messages_pb2 import Application
 
 log = logging.getLogger("quorate.receiver")
 
@@ -39,12 +42,17 @@ class Peers:
         - tls: the TLS files of connections of its own; None: they are not secure.
         """
         self._told = told
-        self._connections = connections or Connections(tls=tls)
+        self._connections = connections or Connections(tls=tls, application=this_application())
         self._are_own = connections is None
         self._by_address: dict[str, Connection] = {}
         self._uses: Counter[str] = Counter()
         self._failing: set[str] = set()
         """The peers whose failure was logged, and that have answered nothing since."""
+
+    @property
+    def application(self) -> Application | None:
+        """The application, as stores are told of it; None: they are told nothing."""
+        return self._connections.application
 
     def store(self, address: str) -> Any:
         """Return the stub of the store at this address."""
@@ -73,6 +81,10 @@ class Peers:
     def heard(self, address: str) -> None:
         """Note that the peer at this address said something."""
         self._at(address).heard()
+
+    def beginning(self, until: float) -> AbstractAsyncContextManager[None]:
+        """Wait for a turn among all that begins at this client. until: as for `beginning`."""
+        return beginning(self._connections.beginnings, until)
 
     def fetch_turn(self, address: str) -> Turn:
         """Return a turn to fetch from the peer at this address, which is not taken yet."""

@@ -40,6 +40,11 @@ class Inbox:
         return self._bytes >= self._bytes_max
 
     @property
+    def not_json(self) -> int:
+        """How many payloads are no JSON, of those that the filter looked into."""
+        return 0 if self._where is None else self._where.not_json
+
+    @property
     def error(self) -> BaseException | None:
         """The error because of which nothing more will come; None: there is none."""
         return self._error

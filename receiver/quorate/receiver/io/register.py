@@ -172,4 +172,5 @@ class Registrar:
             spent_epoch=asked.spent_epoch,
             asks_only=asked.asks_only,
             protocol_version=PROTOCOL_VERSION,
+            application=self._peers.application,
         )

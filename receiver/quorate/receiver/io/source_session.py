@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
+from quorate.protocol.bookmarks import Place, place_at
 from quorate.protocol.delivery import Delivery
 from quorate.protocol.errors import Unreachable
 from quorate.protocol.limits import FRAME_BYTES_MAX, NOTHING
@@ -162,6 +163,11 @@ class Session:
         self._work: Callable[[Session, str], Coroutine[Any, Any, None]]
         self._tasks: asyncio.TaskGroup
         self._stalled_at: tuple[int, float] | None = None
+
+    @property
+    def place(self) -> Place:
+        """The place in the stream behind all that was consumed. The session is registered."""
+        return place_at(self.stream.lineage, self.acknowledgements.consumed_upto())
 
     async def ask(self) -> None:
         """Ask the stores where to start, without registering."""

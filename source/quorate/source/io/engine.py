@@ -41,8 +41,10 @@ from quorate.source.protocol.frames import Framed, batch_of
 from quorate.source.protocol.tick_pace import TickPace, tick_pace
 from quorate.source.publish_store import PublishStore, Remembered
 from quorate.source.receipts import PendingReceipts, Receipt, durability_from_wire
+from quorate.transport.application import this_application
 from quorate.transport.connections import Connections
 from quorate.transport.event_log import EventLog
+from quorate.transport.turns import beginning
 from quorate.v1.store_pb2 import StoreReplaced
 
 _log = logging.getLogger("quorate.source")
@@ -94,8 +96,9 @@ class Engine:
         self.receipts = PendingReceipts()
         self.packer = Packer(self.core, publish_store, self._released, self.fail)
         self.publish_store = publish_store
-        self._connections = connections or Connections(tls=tls)
+        self._connections = connections or Connections(tls=tls, application=this_application())
         self._own_connections = self._connections if connections is None else None
+        self.tracing = self._connections.tracing
         self._session_of = partial(
             StoreSession,
             owner=self,
@@ -133,13 +136,17 @@ class Engine:
         None: wait for as long as it takes.
         """
         self.core.address = await self.live_server.add(self.live, self._advertise)
-        now = self._loop.time()
-        self.core.start(now, inf if timeout is None else now + timeout)
+        until = inf if timeout is None else self._loop.time() + timeout
+        async with beginning(self._connections.beginnings, until):
+            await self._register(until)
+
+    async def _register(self, until: float) -> None:
+        self.core.start(self._loop.time(), until)
         self._sync_sessions()
         self._ticks = True
         self._tick_in(_TICK_SECONDS)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout_at(until):
                 while not self.core.complete and self.core.error is None:
                     await self._news.wait()
         except TimeoutError:
@@ -375,6 +382,7 @@ class Engine:
         stores = core.tracker.holders(sequence)
         cursors = core.streams.cursors
         return Receipt(
+            core.name,
             sequence,
             core.registration.lineage.epoch_at(sequence),
             stores,

@@ -85,6 +85,7 @@ class StoreSession:
     ) -> None:
         self.store = store
         self.connection = connections.connect(store.address, self._peer_told)
+        self._application = connections.application
         self._owner = owner
         self._core = owner.core
         self._instance = instance
@@ -277,7 +278,7 @@ class StoreSession:
 
     async def _open(self, call: AppendCall, epoch: int) -> None:
         try:
-            await call.write(self._core.open_frame(self.store.name))
+            await call.write(self._core.open_frame(self.store.name, self._application))
             async with asyncio.timeout(UNANSWERED_SECONDS_MAX):
                 response = await call.read()
         except TimeoutError:

@@ -71,7 +71,7 @@ from quorate.source.protocol.state_only import who_takes
 from quorate.source.protocol.store_addresses import Roster
 from quorate.source.protocol.store_cursors import Streams
 from quorate.source.protocol.unstable import UnstableMessage, accepted_upto, all_unstable
-from quorate.v1.messages_pb2 import SourceInformation
+from quorate.v1.messages_pb2 import Application, SourceInformation
 
 
 class SourceCore:
@@ -572,7 +572,7 @@ class SourceCore:
 
     # -- streams to the stores --------------------------------------------------------------
 
-    def open_frame(self, store: str) -> bytes:
+    def open_frame(self, store: str, application: Application | None = None) -> bytes:
         """Return the first frame of a stream to this store; `opened` takes the answer."""
         if (cursor := self.streams.cursors.get(store)) is not None:
             cursor.information_version = self._version
@@ -584,6 +584,7 @@ class SourceCore:
             self.retention.first,
             self.stable_upto,
             lifetimes_of(self._options),
+            application,
         )
 
     def opened(

@@ -14,6 +14,7 @@ from quorate.protocol.times import times_of
 from quorate.source.protocol.flight_window import Gathered
 from quorate.v1.messages_pb2 import (
     AppendOpen,
+    Application,
     Frame,
     Goodbye,
     Keepalive,
@@ -103,6 +104,7 @@ def open_frame(
     retained_from: int,
     stable_upto: int,
     lifetimes: Lifetimes,
+    application: Application | None = None,
 ) -> bytes:
     """Return the first frame of Store.Append."""
     return Frame(
@@ -113,6 +115,7 @@ def open_frame(
             retained_from=retained_from,
             protocol_version=PROTOCOL_VERSION,
             lifetimes=lifetimes,
+            application=application,
         ),
         stable_upto=stable_upto,
     ).SerializeToString()

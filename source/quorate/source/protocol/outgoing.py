@@ -116,11 +116,13 @@ def checked_one(message: Outgoing, limit: Limit, now_ns: int) -> tuple[bytes, At
     return payload, attributes
 
 
-def deletion(key: bytes, properties: Mapping[str, bytes] | None) -> Outgoing:
+def deletion(key: bytes | None, properties: Mapping[str, bytes] | None, payload: bytes) -> Outgoing:
     """Return the message that deletes the row of a key. Raises InvalidArgument without a key."""
-    if key is None:
-        raise InvalidArgument("key", "is None; give the key whose row is to be deleted")
-    return Outgoing(b"", key, properties or {}, deleted=True)
+    if key is None and not payload:
+        raise InvalidArgument(
+            "key", "is None; give the key whose row is to be deleted, or a payload with its fields"
+        )
+    return Outgoing(payload, key, properties or {}, deleted=True)
 
 
 def _with_attributes(messages: list[bytes | Outgoing], limit: Limit, now_ns: int) -> Ready:

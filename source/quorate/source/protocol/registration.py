@@ -14,6 +14,7 @@ from math import inf
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     DELETED_HERE,
+    BatchRefused,
     ContentConflict,
     Deregistered,
     Fenced,
@@ -34,7 +35,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName
 from quorate.protocol.incarnations import Incarnations
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
-from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.policy import Membership, Policy, named_by
 from quorate.protocol.protection import Protection
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import (
@@ -406,7 +407,7 @@ class Registration:
             case NotRegistered() | InLimbo():
                 self._grants.pop(store, None)
                 self._begun.pop(store, None)
-            case ContentConflict():
+            case ContentConflict() | BatchRefused():
                 self._note_dispute(store, error)
             case Deregistered():
                 self.error = error
@@ -429,8 +430,8 @@ class Registration:
         newer = not self._is_opening and error.promised > self._decided_epoch
         return error.promised < self.epoch or (isinstance(error, TakenOver) and newer)
 
-    def _note_dispute(self, store: str, error: ContentConflict) -> None:
-        """Note that a store holds other content. The source ends once the others are too few."""
+    def _note_dispute(self, store: str, error: ContentConflict | BatchRefused) -> None:
+        """Note that a store wants other content. The source ends once the others are too few."""
         self._disputing.add(store)
         if any(policy.blocks(policy.stores & self._disputing) for policy in self._policies()):
             self.error = error
@@ -513,7 +514,7 @@ class Registration:
             return (), 0.0
         heard = self._grants.keys() | self._protection.stores
         silent = tuple(
-            store for store in self.wanted() if store not in heard and not self._hopeless(store)
+            store for store in self._awaited() if store not in heard and not self._hopeless(store)
         )
         return silent, max(0.0, self._started_at + self._interval - now)
 
@@ -531,11 +532,14 @@ class Registration:
         return stores, seconds
 
     def _hopeful(self) -> list[str]:
-        return [
-            store
-            for store in self.wanted()
-            if not self._hopeless(store) and store not in self._excused
-        ]
+        return [s for s in self._awaited() if not self._hopeless(s) and s not in self._excused]
+
+    def _awaited(self) -> list[str]:
+        """Return the wanted stores that some policy names. Nobody waits for a replica."""
+        newest = newest_begun(without_ended(self._promises()).values()).membership
+        in_force = (*self.membership.policies, *(newest.policies if newest else ()))
+        named = named_by((self._declared, self._policy, *self._previous, *in_force))
+        return [store for store in self.wanted() if store in named]
 
     def decide(self, now: float, own: OwnKnowledge) -> Decision | None:
         """Return what is kept, once enough stores have promised. The phase is BEGINNING then."""

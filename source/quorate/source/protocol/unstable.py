@@ -13,7 +13,6 @@ from typing import NamedTuple
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.fragments import Batch, LargeBatch, header_of
 from quorate.protocol.framing import read_contents
-from quorate.protocol.times import moment_of
 from quorate.source.protocol.flight_window import Window
 from quorate.source.protocol.frames import Packed
 
@@ -87,7 +86,7 @@ def _numbered(
             payload,
             own.key,
             dict(own.properties),
-            moment_of(own.expires_ns) if own.expires_ns is not None else None,
+            own.expires,
             own.deleted,
         )
         for number, payload, own in zip(count(first), payloads, filled, strict=False)

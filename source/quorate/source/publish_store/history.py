@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
 from quorate.disk.files import replace_file
-from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, decode_attributes
+from quorate.protocol.attributes import Attributes, decode_attributes
 from quorate.protocol.errors import CorruptBatch, PublishStoreDamaged
 from quorate.protocol.fragments import Batch, encode_alone, header_of
 from quorate.protocol.framing import body_of, check_batch, encode_batch
@@ -136,8 +135,8 @@ class History:
         self._notes.append(Note.of(known))
         self._markers[known.last] = known.marker
         body = body_of(batch, known)
-        attributes = body.read_attributes() or repeat(NO_ATTRIBUTES, body.count)
-        columns = body.read_payloads(), attributes, body.read_times(known.timestamp_ns)
+        attributes, times = body.read_every_attributes(), body.read_times(known.timestamp_ns)
+        columns = body.read_payloads(), attributes, times
         return Part(path, header, list(map(Content, *columns)), True, known.marker)
 
     def _was_written_now(self, part: Part) -> bool:

@@ -21,10 +21,11 @@ from quorate.protocol.errors import (
     InvalidArgument,
     QuorateError,
 )
-from quorate.protocol.limits import NOTHING
-from quorate.protocol.wire import pacing_from_wire
+from quorate.protocol.framing import first_of
+from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
+from quorate.protocol.wire import application_from_wire, pacing_from_wire
 from quorate.store.engine import Engine
-from quorate.store.rpc.long_requests import check_description
+from quorate.store.rpc.long_requests import check_description, in_time
 from quorate.store.rules.lifetimes import lifetimes_from_wire
 from quorate.store.rules.receivers import waited_for
 from quorate.store.rules.source_state import AppendStream
@@ -40,6 +41,9 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 _INSTANCE_BYTES_MAX = 64
 _LAST_WORD_SECONDS = 1.0
+FIRST_FRAME_SECONDS = 10.0
+"""Seconds within which a call of Append must say which stream it is. Later the client's heartbeats
+are listened to."""
 RECEIVERS_SECONDS = 0.1
 """Seconds between two reports of the receivers' positions to a source that waits for them."""
 
@@ -49,6 +53,12 @@ def check_instance(instance: bytes) -> bytes:
     if not 0 < len(instance) <= _INSTANCE_BYTES_MAX:
         raise InvalidArgument("instance", f"must have 1 to {_INSTANCE_BYTES_MAX} bytes")
     return instance
+
+
+def _check_stable(frame: v1.Frame) -> None:
+    """Raise InvalidArgument if a frame says that more is stable than a stream can have."""
+    if frame.stable_upto > SEQUENCE_MAX:
+        raise InvalidArgument("stable_upto", f"{frame.stable_upto} is not a sequence number")
 
 
 class _Fragments:
@@ -118,7 +128,7 @@ class AppendCall:
 
     async def run(self) -> None:
         """Serve the call. Raises the error with which it must fail."""
-        frame = await self._context.read()
+        frame = await in_time(self._context.read(), FIRST_FRAME_SECONDS, "append")
         if frame is grpc.aio.EOF:
             return
         stream = await self._open(frame)
@@ -140,8 +150,10 @@ class AppendCall:
         request = frame.open
         check_version(self._address, request.protocol_version)
         check_description("information", request.information)
+        _check_stable(frame)
         # The whole request is checked first: a later error would leave a stream without a call.
         engine, lifetimes = self._engine, lifetimes_from_wire(request.lifetimes)
+        application = application_from_wire(request.application)
         waits = pacing_from_wire(request.information) is not None
         change = self._streams.open(
             request.information,
@@ -151,6 +163,7 @@ class AppendCall:
             frame.stable_upto,
         )
         stream = change.answer.stream
+        stream.state.application = application
         try:
             came = engine.core.identities.came(stream.state, lifetimes)
             engine.opened(stream, self)
@@ -214,7 +227,9 @@ class AppendCall:
             if self._over.done():
                 continue
             client.heard()
+            stable_upto = stream.state.held.stable_upto
             try:
+                _check_stable(frame)
                 kind = frame.WhichOneof("kind")
                 if kind == "batch":
                     await self._take(stream, frame, durability)
@@ -229,25 +244,35 @@ class AppendCall:
                 if isinstance(error, ContentConflict):
                     self._engine.met_conflict(stream.state, error, stream.instance)
                 self.end(error)
+            if stream.state.held.stable_upto > stable_upto:
+                self._engine.stable_tail.changed(stream.state.name)
 
     async def _take(self, stream: AppendStream, frame: v1.Frame, durability: v1.Durability) -> None:
-        engine, batch = self._engine, frame.batch
+        engine, batch, before = self._engine, frame.batch, stream.expected
         writes = self._streams.append(stream, batch, frame.stable_upto)
         if writes is None:
             await engine.settled(stream.state)
             writes = self._streams.append_held(stream, batch)
-        await self._submit(stream, writes, durability)
+        self._count(len(batch), stream.expected - before)
+        await self._submit(stream, writes, first_of(batch), durability)
+
+    def _count(self, size: int, messages: int) -> None:
+        received = self._engine.received
+        received.batches += 1
+        received.messages += messages
+        received.bytes += size
 
     async def _submit(
-        self, stream: AppendStream, writes: Sequence[Write], durability: v1.Durability
+        self, stream: AppendStream, writes: Sequence[Write], first: int, durability: v1.Durability
     ) -> None:
-        engine = self._engine
+        """Submit the rows of a batch, which concern numbers from first on."""
+        engine, state = self._engine, stream.state
         sync, upto = durability == v1.DURABILITY_FSYNC, stream.expected - 1
         if durability == v1.DURABILITY_MEMORY:
-            self._commit = engine.submit(stream.state, writes, sync)
+            self._commit = engine.submit_new(state, writes, first, sync)
             self.acknowledge(upto)
         else:
-            self._commit = engine.submit(stream.state, writes, sync, self, upto)
+            self._commit = engine.submit_new(state, writes, first, sync, self, upto)
         if engine.writer.full:
             await engine.writer.room()
 
@@ -266,8 +291,10 @@ class AppendCall:
         self._commit = engine.submit(stream.state, writes, False, self._fragments, upto)
         if arrival.is_whole:
             compared = await engine.compared(stream.state, arrival)
+            before = stream.expected
             rows = streams.append_large(stream, arrival, compared)
-            await self._submit(stream, rows, durability)
+            self._count(arrival.size, stream.expected - before)
+            await self._submit(stream, rows, arrival.header.first, durability)
 
     def _control(self, stream: AppendStream, frame: v1.Frame) -> None:
         engine, streams = self._engine, self._streams

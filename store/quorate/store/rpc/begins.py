@@ -7,19 +7,22 @@ place, or behind it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from quorate.protocol.bookmarks import Bookmark, Position, place_at
-from quorate.protocol.errors import UnknownBookmark
+from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Position, place_at
+from quorate.protocol.errors import InLimbo, StoreLags, UnknownBookmark
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.store.engine import Engine
 from quorate.store.rpc.locate import locate
 from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.walk import stable_upto
 from quorate.store.storage.index import entries
 from quorate.store.storage.interface import Reads
+from quorate.store.turns import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,15 @@ class Beginning:
     journal_at: int
 
 
+class _Found(NamedTuple):
+    """A message in the journal. One that is before another one is less."""
+
+    journal_at: int
+    sequence: int
+    """The number of the message: a batch has several at one place."""
+    bookmark: Bookmark
+
+
 class Begins:
     """Finds where subscriptions to some topics begin."""
 
@@ -38,10 +50,11 @@ class Begins:
         self._executor = executor
         self._selects = selects
 
-    def _states(self) -> Iterator[SourceState]:
+    async def _states(self) -> AsyncIterator[SourceState]:
         """Yield the sources of these topics. One that is deleted meanwhile is left out."""
-        sources = self._engine.core.sources
+        sources, turn = self._engine.core.sources, Turn()
         for source, state in list(sources.items()):
+            await turn.pause()
             if self._selects(source.topic) and sources.get(source) is state:
                 yield state
 
@@ -50,7 +63,7 @@ class Begins:
         engine = self._engine
         wanted = [
             (state.reg_id, position.place_of(state.name, state.lineage).sequence + 1)
-            for state in self._states()
+            async for state in self._states()
         ]
         end = engine.core.streams.position
         loop = asyncio.get_running_loop()
@@ -59,23 +72,29 @@ class Begins:
         )
         return Beginning(position, journal_at)
 
-    def now(self, upto: Callable[[SourceState], int]) -> Position:
-        """Return the position behind what a subscription could be given now.
+    async def now(self, upto: Callable[[SourceState], int]) -> Position:
+        """Return the position behind what a subscription could be given now, here or at a peer.
 
-        upto: returns the last number of a source that it could be given.
+        upto: returns the last number of a source that it could be given here. Raises InLimbo.
         """
-        return Position(
-            {state.name: place_at(state.lineage, upto(state)) for state in self._states()}
-        )
+        await self._check_vouches()
+        places = {}
+        async for state in self._states():
+            places[state.name] = place_at(state.lineage, upto(state))
+        for source, lack in self._engine.lags.lacks().items():
+            if self._selects(source.topic):
+                places[source] = max(places.get(source, NO_PLACE), lack.upto)
+        return Position(places)
 
     async def since(self, time_ns: int) -> Position:
         """Return the position before the first message of each source of this time or later.
 
         Missing messages in front of it may be of that time, too, and are behind the position.
-        Raises StorageFailed, CorruptBatch.
+        Raises StoreLags, InLimbo, StorageFailed, CorruptBatch.
         """
+        await self._check_has_all()
         places = {}
-        for state in self._states():
+        async for state in self._states():
             first = await locate(self._engine, self._executor, state.name, time_ns)
             places[state.name] = place_at(state.lineage, first - 1)
         return Position(places)
@@ -86,10 +105,11 @@ class Begins:
         Missing messages in front of the time may be earlier, and are before the position.
 
         upto: returns the last number of a source that a subscription could be given now.
-        Raises StorageFailed, CorruptBatch.
+        Raises StoreLags, InLimbo, StorageFailed, CorruptBatch.
         """
+        await self._check_has_all()
         places, loop = {}, asyncio.get_running_loop()
-        for state in self._states():
+        async for state in self._states():
             given_upto, lineage = upto(state), state.lineage
             first = await locate(self._engine, self._executor, state.name, time_ns)
             last = await loop.run_in_executor(
@@ -98,14 +118,44 @@ class Begins:
             places[state.name] = place_at(lineage, last)
         return Position(places)
 
+    async def _check_vouches(self) -> None:
+        """Raise InLimbo if the store cannot know what it lacks."""
+        core = self._engine.core
+        if not self._engine.lags.has_asked:
+            why = "it has not asked its peers since its start"
+            raise InLimbo("the journal", core.store, why)
+        async for state in self._states():
+            core.check_vouches(state.name, state)
+
+    async def _check_has_all(self) -> None:
+        """Raise StoreLags or InLimbo if messages of any time may be elsewhere only."""
+        await self._check_vouches()
+        core, lags = self._engine.core, self._engine.lags
+        for source in lags:
+            if self._selects(source.topic) and (lack := lags.lagging(source)) is not None:
+                raise StoreLags(core.store, str(source), lack.first)
+
     async def at_earliest(self, bookmarks: Iterable[Bookmark], *, behind: bool) -> Position:
         """Return the position right behind, or before, the earliest of these messages.
 
         The journal's order decides. Raises UnknownBookmark if this store does not have one of them;
         StorageFailed.
         """
+        found = await self._found(bookmarks)
+        return await self._cut(min(found), behind=behind)
+
+    async def at_latest(self, bookmarks: Iterable[Bookmark], *, behind: bool) -> Position:
+        """Return the position right behind, or before, the latest of these messages.
+
+        Raises the errors of `at_earliest`.
+        """
+        found = await self._found(bookmarks)
+        return await self._cut(max(found), behind=behind)
+
+    async def _found(self, bookmarks: Iterable[Bookmark]) -> list[_Found]:
+        """Return the places of messages in the journal. Raises UnknownBookmark, StorageFailed."""
         engine, loop = self._engine, asyncio.get_running_loop()
-        found: dict[Bookmark, int] = {}
+        found: list[_Found] = []
         for bookmark in bookmarks:
             state = engine.core.sources.get(bookmark.source)
             at = None
@@ -115,19 +165,37 @@ class Begins:
                 )
             if at is None:
                 raise UnknownBookmark(str(bookmark), engine.core.store)
-            found[bookmark] = at
-        bookmark = min(found, key=lambda each: (found[each], each.sequence))
+            found.append(_Found(at, bookmark.sequence, bookmark))
+        return found
+
+    async def _cut(self, found: _Found, *, behind: bool) -> Position:
+        """Return the position right behind, or before, a message of the journal."""
+        engine, loop = self._engine, asyncio.get_running_loop()
+        bookmark = found.bookmark
         own = bookmark.place
         if not behind:
             lineage = engine.core.sources[bookmark.source].lineage
             own = place_at(lineage, bookmark.sequence - 1)
-        states = [state for state in self._states() if state.name != bookmark.source]
+        states = [state async for state in self._states() if state.name != bookmark.source]
         wanted = {state.name: (state.reg_id, state.held.ranges.high) for state in states}
         cut = await loop.run_in_executor(
-            self._executor, _cut_at, engine.reads, wanted, found[bookmark]
+            self._executor, _cut_at, engine.reads, wanted, found.journal_at
         )
         places = {state.name: place_at(state.lineage, cut[state.name]) for state in states}
         return Position({**places, bookmark.source: own})
+
+
+async def position_before(engine: Engine, executor: Executor, topic: str, time_ns: int) -> Position:
+    """Return the position behind what is stable of a topic, and was sent before a time.
+
+    Messages that retention has let go count as earlier. Raises StoreLags, InLimbo, StorageFailed,
+    CorruptBatch.
+    """
+
+    def upto(state: SourceState) -> int:
+        return max(stable_upto(state), state.held.retained_from - 1)
+
+    return await Begins(engine, executor, topic.__eq__).before(time_ns, upto)
 
 
 # In a thread.
@@ -146,6 +214,8 @@ def _first_at(reads: Reads, wanted: Iterable[tuple[int, int]], end: int) -> int:
 
 def _before_next(reads: Reads, reg_id: int, first: int, upto: int) -> int:
     """Return the last number up to this one that is before the next message from `first` on."""
+    if upto < first:
+        return upto  # there is nothing, as retention has let it go
     entry = next(entries(reads, reg_id, first, upto, 1), None)
     return min(upto, max(entry.first, first) - 1) if entry is not None else upto
 

@@ -15,15 +15,19 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from google.protobuf.descriptor import ServiceDescriptor
+
 from quorate.protocol.access import EVERYTHING, Access, Subject, Verb
 from quorate.protocol.errors import AccessDenied, LimitReached, QuorateError
 from quorate.store.rpc.append import Context
 from quorate.store.rules.quotas import Quotas, Use
-from quorate.transport.identities import TokenFile, names_of
+from quorate.transport.identities import Tokens, names_of
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import queue_pb2 as queue_v1
 from quorate.v1 import store_pb2 as store_v1
 
-_SERVICE = store_v1.DESCRIPTOR.services_by_name["Store"]
+SERVICE: ServiceDescriptor = store_v1.DESCRIPTOR.services_by_name["Store"]
+"""The calls of a store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,18 @@ def _topic(request: Any) -> Iterable[Subject]:
     yield Subject(request.topic)
 
 
+def _everything(_: Any) -> Iterable[Subject]:
+    yield EVERYTHING
+
+
+def _opened_queue(request: queue_v1.ConsumeRequest) -> Iterable[Subject]:
+    yield Subject(request.open.queue)
+
+
+def _queue_or_all(request: queue_v1.ShowQueuesRequest) -> Iterable[Subject]:
+    yield Subject(request.queue) if request.queue else EVERYTHING
+
+
 def _opened_restore(request: store_v1.RestoreRequest) -> Iterable[Subject]:
     yield Subject(request.open.source.topic)
 
@@ -92,7 +108,12 @@ def _by(*verbs: Verb) -> Callable[[Any], tuple[Verb, ...]]:
 
 _READS = _by(Verb.RECEIVE, Verb.SEND, Verb.QUERY, Verb.REPLICATE)
 """A source that lost its memory fetches what it sent."""
-_LOOKS = _by(Verb.QUERY, Verb.OPERATE)
+_LOOK_VERBS = (Verb.QUERY, Verb.OPERATE)
+_READ_VERBS = (Verb.SUBSCRIBE, Verb.RECEIVE, Verb.QUERY)
+"""The verbs by which a person may read the messages of a topic."""
+_LOOKS = _by(*_LOOK_VERBS)
+_LOOKS_AS_PEER = _by(*_LOOK_VERBS, Verb.REPLICATE)
+"""A store asks its peers how they are, for those who look at its page."""
 
 CALLS = {
     "Promise": _Call(_by(Verb.SEND), _source),
@@ -104,19 +125,24 @@ CALLS = {
     "Locate": _Call(_by(Verb.RECEIVE, Verb.QUERY), _source),
     "Subscribe": _Call(_by(Verb.SUBSCRIBE), _subscribed),
     "QueryState": _Call(_by(Verb.QUERY), _topic),
+    "WatchState": _Call(_by(Verb.QUERY), _topic),
     "DigestState": _Call(_by(Verb.REPLICATE, Verb.QUERY, Verb.OPERATE), _topic),
     "Watch": _Call(_by(Verb.RECEIVE), _watched),
-    "Status": _Call(_LOOKS, _pattern),
+    "Status": _Call(_LOOKS_AS_PEER, _pattern),
     "Journal": _Call(_LOOKS, _pattern),
     "Deregister": _Call(_ending, _source),
     "Inventory": _Call(_asking, _source_or_all),
     "StateCandidates": _Call(_by(Verb.REPLICATE), _source),
     "Digest": _Call(_by(Verb.REPLICATE, Verb.QUERY, Verb.OPERATE), _source),
+    "Release": _Call(_by(Verb.OPERATE), _pattern),
     "Archived": _Call(_by(Verb.OPERATE), _source),
     "Repair": _Call(_by(Verb.OPERATE), _source_or_all),
     "AcceptLoss": _Call(_by(Verb.OPERATE), _source),
     "SettleConflict": _Call(_by(Verb.OPERATE), _source),
     "Restore": _Call(_by(Verb.OPERATE), _opened_restore),
+    "Backup": _Call(_by(Verb.REPLICATE), _everything),
+    "Consume": _Call(_by(Verb.CONSUME), _opened_queue),
+    "ShowQueues": _Call(_LOOKS_AS_PEER, _queue_or_all),
 }
 
 Refuse = Callable[[Context, QuorateError], Awaitable[Any]]
@@ -126,30 +152,51 @@ Refuse = Callable[[Context, QuorateError], Awaitable[Any]]
 class Admission:
     """The admission of calls: by the rules, and by what each identity uses already."""
 
-    def __init__(self, access: Access, tokens: TokenFile | None, refuse: Refuse) -> None:
-        """tokens: those that callers may show; None: they show none."""
+    def __init__(self, access: Callable[[], Access], tokens: Tokens | None) -> None:
+        """Begin without calls.
+
+        - access: returns the rules that count now.
+        - tokens: those that callers may show; None: they show none.
+        """
         self._access = access
         self._tokens = tokens
         self._quotas = Quotas()
-        self.refuse = refuse
 
     def admit(self, name: str, request: Any, context: Context) -> AbstractContextManager[Use]:
         """Admit a call while the context lasts. Raises AccessDenied, LimitReached."""
         names, call = names_of(context, self._tokens), CALLS[name]
-        self._access.check(names, call.verbs(request), call.subjects(request))
+        access = self._access()
+        access.check(names, call.verbs(request), call.subjects(request))
         return self._quotas.used(
             ", ".join(sorted(names)),
-            self._access.limits(names),
+            access.limits(names),
             context.peer(),
             subscribes=name == "Subscribe",
         )
+
+    def admit_token(self, token: str, topic: str | None = None) -> None:
+        """Admit a caller that shows a token to what a store tells.
+
+        topic: whose messages the caller reads; None: it looks at all topics, and reads no message.
+        Raises AccessDenied.
+        """
+        identity = self._tokens.identity_of(token) if self._tokens is not None else None
+        names = frozenset() if identity is None else frozenset((identity,))
+        if topic is None:
+            self._access().check(names, _LOOK_VERBS, (EVERYTHING,))
+        else:
+            self._access().check(names, _READ_VERBS, (Subject(topic),))
 
 
 Admit = Callable[[Any, Context], AbstractContextManager[Use]]
 
 
-def guarded(service: Any, admission: Admission) -> Any:
-    """Return a service whose calls are admitted before this service serves them."""
+def guarded(service: Any, admission: Admission, descriptor: ServiceDescriptor) -> Any:
+    """Return a service whose calls are admitted before this service serves them.
+
+    descriptor: its calls.
+    """
+    refuse: Refuse = service.refuse
 
     def wrapped(method: Any) -> Any:
         serve, admit = getattr(service, method.name), partial(admission.admit, method.name)
@@ -160,10 +207,10 @@ def guarded(service: Any, admission: Admission) -> Any:
         if method.client_streaming:
             return _with_first_request(serve, admit)
         if method.server_streaming:
-            return _streaming(serve, admit, admission.refuse)
-        return _answering(serve, admit, admission.refuse)
+            return _streaming(serve, admit, refuse)
+        return _answering(serve, admit, refuse)
 
-    return SimpleNamespace(**{method.name: wrapped(method) for method in _SERVICE.methods})
+    return SimpleNamespace(**{method.name: wrapped(method) for method in descriptor.methods})
 
 
 def _answering(serve: Any, admit: Admit, refuse: Refuse) -> Any:

@@ -7,23 +7,20 @@ and subscriptions. Nothing is changed here.
 from __future__ import annotations
 
 import asyncio
-import heapq
-import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from quorate.protocol.errors import StorageFailed
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.patterns import topic_pattern
 from quorate.protocol.wire import source_to_wire
 from quorate.store.engine import Engine
+from quorate.store.rpc.running import furthest_behind, running_of
 from quorate.store.rpc.status import SOURCES_AT_ONCE, disk_bytes
-from quorate.store.rpc.subscribe import given_upto
 from quorate.store.rules.source_state import SourceState
-from quorate.store.rules.subscriptions import Running, Subscriptions
+from quorate.store.rules.subscriptions import Subscriptions
 from quorate.store.storage.interface import Reads
 from quorate.store.storage.reader import oldest_and_newest
 from quorate.store.tasks.retention import Releasing
@@ -72,8 +69,8 @@ class JournalReports:
                 chosen.append(state)
         for at in range(0, len(chosen), SOURCES_AT_ONCE):
             yield await self._sources(chosen[at : at + SOURCES_AT_ONCE])
-        running = await self._running(selects, by_topic)
-        found = heapq.nlargest(subscriptions_max or len(running), running, key=_behind)
+        running = await running_of(self.subscriptions, by_topic, selects)
+        found = furthest_behind(running, subscriptions_max)
         for at in range(0, len(found), SUBSCRIPTIONS_AT_ONCE):
             part = found[at : at + SUBSCRIPTIONS_AT_ONCE]
             yield store_v1.JournalResponse(subscriptions=part)
@@ -100,53 +97,6 @@ class JournalReports:
             archived_upto=held.archived_upto,
             kept_because=self.releasing.kept_because(state.name),
         )
-
-    async def _running(
-        self,
-        selects: Callable[[str], bool] | None,
-        by_topic: Mapping[str, Sequence[SourceState]],
-    ) -> list[store_v1.SubscriptionStatus]:
-        """Return the subscriptions to these topics."""
-        now, turn = time.monotonic(), Turn()
-        found: list[store_v1.SubscriptionStatus] = []
-        for each in list(self.subscriptions):
-            await turn.pause()
-            if each.topic is not None:
-                topics = [each.topic] if selects is None or selects(each.topic) else []
-            else:
-                topics = [topic for topic in by_topic if each.selects(topic)]
-            if topics or selects is None:
-                states = [state for topic in topics for state in by_topic.get(topic, ())]
-                found.append(_status(each, states, now))
-        return found
-
-
-def _behind(status: store_v1.SubscriptionStatus) -> int:
-    return status.behind
-
-
-def _status(
-    running: Running, states: Sequence[SourceState], now: float
-) -> store_v1.SubscriptionStatus:
-    delivered = cast("store_v1.Delivered", running.delivered)
-    walk, behind = running.walk, 0
-    if walk is not None:
-        for state in states:
-            upto = given_upto(state, delivered)
-            read = walk.read_upto(state.name, state.lineage)
-            behind += max(0, upto - max(read, state.held.ranges.low - 1))
-    status = store_v1.SubscriptionStatus(
-        client=running.client,
-        delivered=delivered,
-        where=running.where,
-        seconds=now - running.opened,
-        behind=behind,
-    )
-    if running.topic is not None:
-        status.topic = running.topic
-    else:
-        status.pattern = running.pattern
-    return status
 
 
 # In a thread.

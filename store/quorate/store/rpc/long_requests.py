@@ -1,15 +1,18 @@
 """Requests that a client can make long: each list in them is bounded, and read in slices.
 
-A longer one is refused before anything of it is read. The meaning of a list is decided elsewhere.
+A longer one is refused before anything of it is read. The time that a stream waits for a request is
+bounded, too. The meaning of a list is decided elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+import asyncio
+from collections.abc import Awaitable, Sequence, Sized
+from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.errors import Closed, InvalidArgument
 from quorate.protocol.limits import (
     ACKNOWLEDGEMENTS_MAX,
     LINEAGE_TERMS_MAX,
@@ -21,6 +24,7 @@ from quorate.protocol.wire import lineage_from_wire, lineage_to_wire
 from quorate.store.turns import Turn
 from quorate.v1 import messages_pb2 as v1
 
+Request = TypeVar("Request")
 _DESCRIPTION_BYTES_MAX = 64 * 1024
 """Bytes of the largest description of a source or of its policies: some thousand stores."""
 _TERMS_AT_ONCE = 512
@@ -71,6 +75,19 @@ async def lineage_entries(lineage: Lineage, turn: Turn) -> list[v1.LineageEntry]
         entries += lineage_to_wire(Lineage(lineage.terms[at : at + _TERMS_AT_ONCE]))
         await turn.pause()
     return entries
+
+
+async def in_time(request: Awaitable[Request], seconds: float, what: str) -> Request:
+    """Return the next request of a stream. Raises Closed if the client says nothing for so long.
+
+    what: the call.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await request
+    except TimeoutError:
+        silence = f"its client said nothing for {seconds:g} s"
+        raise Closed(f"The stream of a call of {what} ({silence})") from None
 
 
 def _check_count(what: str, count: int, most: int) -> None:

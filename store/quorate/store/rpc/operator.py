@@ -21,7 +21,7 @@ from quorate.protocol.wire import source_from_wire
 from quorate.store.engine import Engine
 from quorate.store.rpc.long_requests import check_ranges
 from quorate.store.rules import retention
-from quorate.store.rules.accepted_losses import Losses, check_reason
+from quorate.store.rules.accepted_losses import Losses, check_numbers, check_reason
 from quorate.store.rules.source_state import Change
 from quorate.store.storage.maintenance_records import (
     ScrubRecord,
@@ -127,9 +127,10 @@ class Upkeep:
             return await self._leave_limbo(source, request.reason)
         if source is None:
             raise InvalidArgument("loss", "the request names no source")
+        check_numbers(request.first, request.last)
         state = engine.core.sources.get(source)
         if state is not None:
-            await engine.settled_range(state, request.first, max(request.first, request.last))
+            await engine.settled_range(state, request.first, request.last)
         change = self.losses.accept(source, request.first, request.last, request.reason, now)
         state = engine.core.sources[source]
         record = await engine.made_durable(state, change)

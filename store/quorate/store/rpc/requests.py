@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from quorate.protocol.application import UNNAMED, Application
 from quorate.protocol.errors import ContentConflict, InLimbo, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
@@ -74,6 +75,7 @@ class AskedReceiver(NamedTuple):
     waited_for: bool = True
     asks_only: bool = False
     """Whether the store only answers, and registers nothing."""
+    application: Application = UNNAMED
 
 
 class AskedPosition(NamedTuple):
@@ -201,6 +203,7 @@ class Requests:
             return RegisteredReceiver(told, bool(engine.core.limbo_of(told.state)))
         change = self._register(asked)
         state = change.answer.state
+        state.receivers[session_id].application = asked.application
         # The store may leave limbo meanwhile, with positions that are not in this answer.
         was_in_limbo = bool(engine.core.limbo_of(state))
         came = engine.core.identities.came(state, asked.lifetimes, session_id, asked.instance)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import aclosing, suppress
 
 from quorate.protocol.errors import InvalidArgument, QuorateError
@@ -16,7 +16,7 @@ from quorate.protocol.framing import BatchHeader, check_batch
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.wire import held_to_wire
 from quorate.store.engine import Engine
-from quorate.store.rpc.long_requests import check_ranges, check_terms
+from quorate.store.rpc.long_requests import check_ranges, check_terms, in_time
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.archive_restore import (
     History,
@@ -45,6 +45,8 @@ _ARCHIVE = "from an archive"
 _STEP_BYTES = 2 * 1024 * 1024
 """The bytes of batches between two reports of progress."""
 _LAST_WORD_SECONDS = 1.0
+SILENT_SECONDS = 60.0
+"""Seconds for which a client may say nothing: it reads the next batches from its archive."""
 
 
 class Restoring:
@@ -80,13 +82,14 @@ class Restoring:
     async def _serve(
         self, requests: AsyncIterator[store_v1.RestoreRequest]
     ) -> AsyncGenerator[store_v1.RestoreResponse, None]:
-        request = await anext(requests, None)
+        request = await _next(requests)
         if request is None or not request.HasField("open"):
             raise InvalidArgument("restore", "the first request must be RestoreOpen")
         check_version(self._engine.address, request.open.protocol_version)
         check_ranges("accepted_losses", request.open.accepted_losses)
         check_terms(request.open.lineage)
-        history = history_from_wire(request.open)
+        # A lineage may be long.
+        history = await asyncio.to_thread(history_from_wire, request.open)
         refill = await self._open(history)
         # Messages that stores let go on purpose are not restored.
         first = max(history.first, refill.state.held.retained_from)
@@ -94,7 +97,7 @@ class Restoring:
         yield store_v1.RestoreResponse(opened=self._opened(refill, wanted))
         call = _Call(self._engine, self._filler, refill, wanted)
         try:
-            async for request in requests:
+            while (request := await _next(requests)) is not None:
                 if (progress := await call.take(request)) is not None:
                     yield store_v1.RestoreResponse(progress=progress)
         finally:
@@ -149,6 +152,12 @@ class Restoring:
             lacking=held_to_wire(_parted(state, rest)),
             limbo=not vouches,
         )
+
+
+def _next(
+    requests: AsyncIterator[store_v1.RestoreRequest],
+) -> Awaitable[store_v1.RestoreRequest | None]:
+    return in_time(anext(requests, None), SILENT_SECONDS, "restore")
 
 
 class _Call:

@@ -31,6 +31,8 @@ class Piece:
     """The batch; empty if it is a large one."""
     part: Range
     large: LargeRow | None = None
+    stable_upto: int | None = None
+    """The last number that is stable; None: the subscription is given only what is stable."""
 
     def times(self) -> Sequence[int]:
         """Return the time of each message, in ns since 1970 UTC."""
@@ -92,7 +94,7 @@ class Wanted:
                 left.append(each)
             elif isinstance(chosen, store_v1.Selected):
                 moved.pop(source, None)
-                left.append(store_v1.Given(selected=chosen))
+                left.append(store_v1.Given(selected=chosen, stable_upto=each.stable_upto))
             else:
                 moved[source] = moved_behind(each)
         return [*left, *moved.values()]

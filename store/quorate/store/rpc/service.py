@@ -16,6 +16,7 @@ from contextlib import aclosing
 from typing import Any, NoReturn, TypeVar
 
 from quorate.protocol.errors import (
+    AccessDenied,
     InvalidArgument,
     QuorateError,
     StorageFailed,
@@ -25,6 +26,7 @@ from quorate.protocol.identity import SourceName, check_session_id
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import (
+    application_from_wire,
     held_from_wire,
     held_to_wire,
     markers_to_wire,
@@ -39,6 +41,7 @@ from quorate.store.rpc.append import (
     Context,
     check_instance,
 )
+from quorate.store.rpc.backup import Backups
 from quorate.store.rpc.fetch import fetch
 from quorate.store.rpc.inventory import inventory
 from quorate.store.rpc.journal import JournalReports
@@ -52,6 +55,7 @@ from quorate.store.rpc.long_requests import (
 )
 from quorate.store.rpc.operator import Upkeep
 from quorate.store.rpc.refusals import Refusals
+from quorate.store.rpc.release import Releases
 from quorate.store.rpc.requests import (
     AskedBegin,
     AskedPosition,
@@ -61,8 +65,10 @@ from quorate.store.rpc.requests import (
 )
 from quorate.store.rpc.restore import Restoring
 from quorate.store.rpc.state import StateQueries
+from quorate.store.rpc.state_watching import StateWatch
 from quorate.store.rpc.status import Reports
 from quorate.store.rpc.subscribing import Subscribing
+from quorate.store.rules.capacity import Capacity
 from quorate.store.rules.floods import Newcomers
 from quorate.store.rules.lifetimes import Who, lifetimes_from_wire
 from quorate.store.rules.source_state import SourceState
@@ -124,18 +130,26 @@ class Service(StoreServicer):  # type: ignore[misc]
         upkeep: Upkeep,
         listening: Listening,
         newcomers: Newcomers,
+        capacity: Capacity,
         subscriptions: Subscriptions,
         state: StateQueries,
+        backups: Backups,
+        releases: Releases,
     ) -> None:
         """Make the service of a store.
 
         - listening: to the clients, by their heartbeats.
         - newcomers: the bound on floods.
+        - capacity: the bounds of the whole store.
         - subscriptions: those that run at the store.
         - state: the queries of the state of the world.
+        - releases: lets go of messages when operators ask for it.
         """
         self._state = state
+        self._backups = backups
+        self._releases = releases
         self._newcomers = newcomers
+        self._capacity = capacity
         self._subscriptions = subscriptions
         self._refusals = Refusals()
         self._engine = engine
@@ -160,6 +174,8 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._engine.end_all(reason)
         self._engine.directory.wake()
         self._engine.tail.wake()
+        self._engine.stable_tail.wake()
+        self._state.making.wake()
 
     def check_running(self) -> None:
         """Raise the error with which calls are refused, if there is one."""
@@ -176,7 +192,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self.check_running()
 
     def admit(self, request: object, context: Context) -> None:
-        """Raise TooManyRegistrations if a client floods the store with new identities."""
+        """Raise StoreFull or TooManyRegistrations if no new identity may be registered."""
         match request:
             case store_v1.RegisterReceiverRequest(asks_only=True):
                 return  # Nothing is registered.
@@ -190,11 +206,19 @@ class Service(StoreServicer):  # type: ignore[misc]
             # Where there is no source, nothing is registered.
             is_known = state is None or state.receivers.get(request.session_id) is not None
         if not is_known:
+            sources = self._engine.core.sources
+            if isinstance(request, store_v1.PromiseRequest):
+                self._capacity.check_source(len(sources))
+            elif self._capacity.receivers_max:
+                present = sum(len(each.receivers) for each in sources.values())
+                self._capacity.check_receiver(present)
             self._newcomers.take(_host_of(context), time.monotonic())
 
     async def refuse(self, context: Context, error: QuorateError) -> NoReturn:
         """End a call with an error."""
         self._engine.rejected += 1
+        if isinstance(error, AccessDenied):
+            self._engine.denied.add(time.monotonic())
         level = self._refusals.level(_host_of(context), error)
         _log.log(level, "refused %s: %s", type(error).__name__, error)
         await abort(context, error)
@@ -281,6 +305,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             request.reg_id,
             waited_for=not request.not_waited_for,
             asks_only=request.asks_only,
+            application=application_from_wire(request.application),
         )
         registered, limbo = await self._requests.register_receiver(asked)
         lives = self._engine.core.identities.lives
@@ -387,6 +412,19 @@ class Service(StoreServicer):  # type: ignore[misc]
                 self.check_running,
             )
             async with aclosing(serving.responses()) as responses:
+                async for response in responses:
+                    yield response
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    async def WatchState(
+        self, request: store_v1.WatchStateRequest, context: Context
+    ) -> AsyncIterator[store_v1.WatchStateResponse]:
+        try:
+            await self.serving()
+            check_version(self._address, request.protocol_version)
+            watch = StateWatch(self._state, request, self.check_running)
+            async with aclosing(watch.responses()) as responses:
                 async for response in responses:
                     yield response
         except QuorateError as error:
@@ -507,6 +545,19 @@ class Service(StoreServicer):  # type: ignore[misc]
         except QuorateError as error:
             await self.refuse(context, error)
 
+    async def Backup(
+        self, request: store_v1.BackupRequest, context: Context
+    ) -> AsyncIterator[store_v1.BackupResponse]:
+        try:
+            await self.serving()
+            check_version(self._address, request.protocol_version)
+            async with aclosing(self._backups.serve()) as responses:
+                async for response in responses:
+                    self.check_running()
+                    yield response
+        except QuorateError as error:
+            await self.refuse(context, error)
+
     # The end of an identity.
 
     @_answering
@@ -530,7 +581,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         try:
             await self.serving()
             check_version(self._address, request.protocol_version)
-            async for part in self._reports.parts(request.topic_pattern):
+            async for part in self._reports.parts(request.topic_pattern, request.subscriptions_max):
                 self.check_running()
                 yield part
         except QuorateError as error:
@@ -545,6 +596,18 @@ class Service(StoreServicer):  # type: ignore[misc]
             async for part in self._journal.parts(request.topic_pattern, request.subscriptions_max):
                 self.check_running()
                 yield part
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    async def Release(
+        self, request: store_v1.ReleaseRequest, context: Context
+    ) -> AsyncIterator[store_v1.ReleaseResponse]:
+        try:
+            await self.serving()
+            check_version(self._address, request.protocol_version)
+            async for released in self._releases.parts(request):
+                self.check_running()
+                yield released
         except QuorateError as error:
             await self.refuse(context, error)
 

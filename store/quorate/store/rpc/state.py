@@ -10,11 +10,15 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
+from quorate.protocol.bookmarks import NO_PLACE, Position
 from quorate.protocol.errors import (
     InvalidArgument,
+    PastUnavailable,
     StateUnavailable,
     StorageUnreadable,
     TopicHasNoKeys,
@@ -23,15 +27,19 @@ from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.identity import check_topic
 from quorate.protocol.keying import Keying
+from quorate.protocol.times import moment_of
 from quorate.protocol.wire import position_from_wire, position_to_wire, source_from_wire
 from quorate.store.engine import Engine
+from quorate.store.rpc.state_past import Past, PastStream
 from quorate.store.rpc.state_reading import Asked, StateView
 from quorate.store.rules.state_order import Ordering
+from quorate.store.rules.state_rows import Generations
 from quorate.store.storage.interface import Storage, Table
 from quorate.store.storage.records import Malformed
 from quorate.store.storage.state_records import Progress
 from quorate.store.tasks.executor import Apart
-from quorate.store.tasks.state import Keyed, StateMaking
+from quorate.store.tasks.state import StateMaking
+from quorate.store.tasks.state_progress import Keyed
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -39,9 +47,13 @@ KEYS_ASKED_MAX = 1024
 """The most keys that one query may name."""
 WAIT_SECONDS_MAX = 60.0
 """The longest time in seconds for which a query waits for rows."""
-_RESPONSE_BYTES = 256 * 1024
+RESPONSE_BYTES = 256 * 1024
 _CANDIDATES_AT_ONCE = 2
 """Each may have as many bytes as a batch may, and a frame bounds a response."""
+_READ_SECONDS = 0.005
+"""Seconds for which a query reads rows in one go, about."""
+_GIVE_SECONDS = 0.02
+"""Seconds after which rows that passed are given, though they are few."""
 _SAY_SECONDS = 1.0
 """Seconds after which a query says something, though no row has passed."""
 
@@ -57,12 +69,23 @@ class StateQueries:
         storage: Storage,
         making: StateMaking,
         apart: Apart,
+        before: Callable[[str, int], Awaitable[Position]],
+        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Answer queries of these rows. making: their maker. apart: runs what reads them."""
+        """Answer queries of these rows.
+
+        - making: their maker.
+        - apart: runs what reads them.
+        - before: returns the position behind what the sources of a topic sent before a time.
+        - now_ns: the time of day, which decides whether a row has expired.
+        """
+        self._now_ns = now_ns
         self._engine = engine
         self._storage = storage
-        self._making = making
+        self.making = making
+        """The maker of the rows."""
         self._apart = apart
+        self._before = before
 
     async def query(
         self, request: store_v1.QueryStateRequest, check_running: Callable[[], None]
@@ -70,48 +93,99 @@ class StateQueries:
         """Yield the position, rows, and the end.
 
         check_running: raises the error with which the store refuses calls, if there is one.
-        Raises InvalidArgument, InvalidFilter, TopicHasNoKeys, StateUnavailable, StorageFailed,
-        CorruptBatch.
+        Raises InvalidArgument, InvalidFilter, TopicHasNoKeys, StateUnavailable, PastUnavailable,
+        StorageFailed, CorruptBatch.
         """
-        keyed = self._keyed(request.topic)
-        asked = _asked(request, keyed.keying)
-        await self._ready(request, check_running)
-        view = await self._view(request.topic, keyed)
-        position = await self._run(view.position)
-        yield store_v1.QueryStateResponse(position=position_to_wire(position))
-        steps = view.steps(asked)
-        response, size, given = store_v1.QueryStateResponse(), 0, 0
-        said_at = time.monotonic()
-        while (rows := await self._run(lambda: next(steps, None))) is not None:
+        keyed = self.keyed(request.topic)
+        asked = await self.run(lambda: _asked(request, keyed.keying))
+        await self._until_ready_for(request, check_running)
+        if request.HasField("as_of_ns"):
+            position = await self._past_position(request, check_running)
+            yield store_v1.QueryStateResponse(position=position_to_wire(position))
+            past, view = await self._past(request, keyed, position)
+            finding = past.steps(asked.keys)
+            said_at = time.monotonic()
+            while await self.run(lambda: next(finding, past)) is None:
+                check_running()
+                if time.monotonic() > said_at + _SAY_SECONDS:
+                    said_at = time.monotonic()
+                    yield store_v1.QueryStateResponse()
+            response = store_v1.QueryStateResponse()
+            steps = view.steps(asked)
+            read = await self.run(lambda: _read_on(steps))
+        else:
+            generations = self.making.generations(request.topic)
+            view, position, steps, read = await self.run(
+                lambda: _begun(self._view(request.topic, keyed, generations), asked)
+            )
+            response = store_v1.QueryStateResponse(position=position_to_wire(position))
+        size, said_at = 0, time.monotonic()
+        while True:
             check_running()
-            for row in rows:
+            for row in read.rows:
                 response.rows.append(row)
                 size += len(row)
-                if size > _RESPONSE_BYTES:
+                if size > RESPONSE_BYTES:
                     yield response
                     response, size = store_v1.QueryStateResponse(), 0
-            if time.monotonic() > said_at + _SAY_SECONDS:
-                # So a client that waits knows that the store is at work.
+            if read.is_all:
+                break
+            # So a client gets its first rows soon, or knows that the store is at work.
+            if time.monotonic() > said_at + (_GIVE_SECONDS if size else _SAY_SECONDS):
                 said_at = time.monotonic()
                 yield response
                 response, size = store_v1.QueryStateResponse(), 0
-            given += len(rows)
-            if asked.limit and given >= asked.limit and asked.ordering is None:
-                break
+            read = await self.run(lambda: _read_on(steps))
         response.end.count = view.count
         yield response
+
+    async def _past_position(
+        self, request: store_v1.QueryStateRequest, check_running: Callable[[], None]
+    ) -> Position:
+        """Return the position behind what was sent by the time that is asked for.
+
+        The rows have come to it then. Raises StateUnavailable, StorageFailed, CorruptBatch.
+        """
+        topic = request.topic
+        before = await self._before(topic, min(request.as_of_ns, self._now_ns()) + 1)
+        position = Position({source: each for source, each in before.items() if each != NO_PLACE})
+        await self.until_ready(topic, position, request.wait_seconds, check_running)
+        return position
+
+    async def _past(
+        self, request: store_v1.QueryStateRequest, keyed: Keyed, position: Position
+    ) -> tuple[Past, StateView]:
+        """Return what finds the rows of a past position, and their view once it has."""
+        topic, as_of_ns = request.topic, request.as_of_ns
+        sources, store = self._engine.core.sources, self._engine.core.store
+        generations = self.making.generations(topic)
+        streams = [
+            PastStream(state, place.sequence)
+            for source, place in position.items()
+            if (state := sources.get(source)) is not None
+        ]
+        frozen = await self._apart(lambda: self._storage.frozen(Table.STATE))
+        past = Past(
+            frozen,
+            self._engine.reads,
+            keyed,
+            streams,
+            as_of_ns,
+            partial(PastUnavailable, topic, store, moment_of(as_of_ns).isoformat()),
+        )
+        return past, StateView(past.reads(), keyed.prefix, topic, generations, as_of_ns)
 
     async def digest(
         self, request: store_v1.DigestStateRequest, check_running: Callable[[], None]
     ) -> store_v1.DigestStateResponse:
         """Return the digest of a topic's rows. Raises what `query` does."""
-        keyed = self._keyed(request.topic)
-        await self._ready(request, check_running)
-        view = await self._view(request.topic, keyed)
-        position = await self._run(view.position)
+        keyed = self.keyed(request.topic)
+        await self._until_ready_for(request, check_running)
+        view = await self.view(request.topic, keyed)
+        position = await self.run(view.position)
         steps = view.digest()
-        digest = await self._run(lambda: next(steps))
-        while (more := await self._run(lambda: next(steps, None))) is not None:
+        digest = await self.run(lambda: next(steps))
+        while (more := await self.run(lambda: next(steps, None))) is not None:
             check_running()
             digest = more
         return store_v1.DigestStateResponse(
@@ -123,21 +197,20 @@ class StateQueries:
     ) -> AsyncGenerator[store_v1.StateCandidatesResponse, None]:
         """Yield the rows that were made of one source, for a peer. Raises what `query` does."""
         source, engine = source_from_wire(request.source), self._engine
-        keyed, store = self._making.keyed(source.topic), engine.core.store
+        keyed, store = self.making.keyed(source.topic), engine.core.store
         if keyed is None or engine.durability(source.topic) == v1.DURABILITY_STATE_ONLY:
             raise TopicHasNoKeys(source.topic, store)
         if keyed.keying.text != request.keys:
             raise InvalidArgument("keys", f"are {keyed.keying.text} at this store")
-        if limbo := engine.limbo_reason(None):
-            raise StateUnavailable(source.topic, store, f"it is in limbo: {limbo}")
-        view = await self._view(source.topic, keyed)
-        progress = await self._run(lambda: view.progress_of(source))
+        self.check_making(source.topic)
+        view = await self.view(source.topic, keyed)
+        progress = await self.run(lambda: view.progress_of(source))
         yield store_v1.StateCandidatesResponse(
             place=store_v1.Place(epoch=progress.place.epoch, sequence=progress.place.sequence),
             rows=rows_status(progress),
         )
         steps = view.candidates_of(source)
-        while (found := await self._run(lambda: next(steps, None))) is not None:
+        while (found := await self.run(lambda: next(steps, None))) is not None:
             check_running()
             for at in range(0, len(found), _CANDIDATES_AT_ONCE):
                 yield store_v1.StateCandidatesResponse(
@@ -147,30 +220,38 @@ class StateQueries:
                 yield store_v1.StateCandidatesResponse()
         yield store_v1.StateCandidatesResponse(end=True)
 
-    def _keyed(self, topic: str) -> Keyed:
+    def keyed(self, topic: str) -> Keyed:
+        """Return the keys of a topic. Raises InvalidArgument, TopicHasNoKeys, StateUnavailable."""
         check_topic(topic)
-        keyed, store = self._making.keyed(topic), self._engine.core.store
+        keyed, store = self.making.keyed(topic), self._engine.core.store
         if keyed is None:
             raise TopicHasNoKeys(topic, store)
         if self._engine.durability(topic) == v1.DURABILITY_STATE_ONLY:
             raise StateUnavailable(topic, store, "it takes no messages of the topic (state-only)")
         return keyed
 
-    async def _ready(
+    async def _until_ready_for(
         self,
         request: store_v1.QueryStateRequest | store_v1.DigestStateRequest,
         check_running: Callable[[], None],
     ) -> None:
-        """Wait until the rows are recent enough, for as long as the request says."""
-        topic, position = request.topic, position_from_wire(request.at_least)
-        wait = max(0.0, min(request.wait_seconds, WAIT_SECONDS_MAX))
-        making, store = self._making, self._engine.core.store
+        position = await self.run(lambda: position_in(request.topic, request.at_least))
+        await self.until_ready(request.topic, position, request.wait_seconds, check_running)
+
+    async def until_ready(
+        self, topic: str, position: Position, seconds: float, check_running: Callable[[], None]
+    ) -> None:
+        """Wait until the rows of a topic have all that is before a position, for so long.
+
+        Raises StateUnavailable.
+        """
+        wait = max(0.0, min(seconds, WAIT_SECONDS_MAX))
+        making, store = self.making, self._engine.core.store
         try:
             async with asyncio.timeout(wait):
-                while not (making.is_ready(topic) and making.has_reached(topic, position)):
+                while not making.is_ready(topic) or making.lacked(topic, position) is not None:
                     check_running()
-                    if making.is_stopped:
-                        raise StateUnavailable(topic, store, "it no longer makes rows; see its log")
+                    self._check_makes(topic)
                     await making.moved()
         except TimeoutError:
             if reason := self._engine.limbo_reason(None):
@@ -178,19 +259,71 @@ class StateQueries:
             elif not making.is_ready(topic):
                 detail = f"after {wait:g} s it still made rows of earlier messages"
             else:
-                detail = f"after {wait:g} s its rows had not come to {position}"
+                detail = (
+                    f"after {wait:g} s its rows had not come to {making.lacked(topic, position)}"
+                )
             raise StateUnavailable(topic, store, detail) from None
 
-    async def _view(self, topic: str, keyed: Keyed) -> StateView:
-        generations = self._making.generations(topic)
-        frozen = await self._apart(lambda: self._storage.frozen(Table.STATE))
-        return StateView(frozen, keyed.prefix, topic, generations, time.time_ns())
+    def check_making(self, topic: str) -> None:
+        """Raise StateUnavailable if rows are no longer made, or not to be trusted."""
+        self._check_makes(topic)
+        if limbo := self._engine.limbo_reason(None):
+            raise StateUnavailable(topic, self._engine.core.store, f"it is in limbo: {limbo}")
 
-    async def _run(self, work: Callable[[], T]) -> T:
+    def _check_makes(self, topic: str) -> None:
+        if self.making.is_stopped:
+            store = self._engine.core.store
+            raise StateUnavailable(topic, store, "it no longer makes rows; see its log")
+
+    async def view(self, topic: str, keyed: Keyed) -> StateView:
+        """Return the rows of a topic as they are now. Raises StorageFailed."""
+        generations = self.making.generations(topic)
+        return await self._apart(lambda: self._view(topic, keyed, generations))
+
+    def _view(self, topic: str, keyed: Keyed, generations: Generations) -> StateView:
+        frozen = self._storage.frozen(Table.STATE)
+        return StateView(frozen, keyed.prefix, topic, generations, self._now_ns())
+
+    def view_of_now(self, topic: str, keyed: Keyed) -> StateView:
+        """Return the rows of a topic as they are whenever they are read."""
+        generations = self.making.generations(topic)
+        return StateView(self._storage, keyed.prefix, topic, generations, self._now_ns())
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Read rows away from the event loop. Raises StorageUnreadable, and what the work does."""
         try:
             return await self._apart(work)
         except Malformed as error:
             raise StorageUnreadable("the state of the world", str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The rows that some steps of a query gave."""
+
+    rows: list[bytes]
+    is_all: bool
+    """Whether no more follow."""
+
+
+def _read_on(steps: Iterator[list[bytes]]) -> _Read:
+    """Take steps of a query for a while. Few rows are read in one go, many in several."""
+    rows: list[bytes] = []
+    size, ends = 0, time.monotonic() + _READ_SECONDS
+    for step in steps:
+        rows += step
+        size += sum(map(len, step))
+        if size > RESPONSE_BYTES or time.monotonic() > ends:
+            return _Read(rows, is_all=False)
+    return _Read(rows, is_all=True)
+
+
+def _begun(
+    view: StateView, asked: Asked
+) -> tuple[StateView, Position, Iterator[list[bytes]], _Read]:
+    """Begin a query, all in one go: a thread that is busy is waited for only once."""
+    steps = view.steps(asked)
+    return view, view.position(), steps, _read_on(steps)
 
 
 def rows_status(progress: Progress) -> store_v1.RowsStatus:
@@ -200,6 +333,12 @@ def rows_status(progress: Progress) -> store_v1.RowsStatus:
         left_out=progress.left_out,
         lacks_upto=progress.lacks_upto,
     )
+
+
+def position_in(topic: str, wire: store_v1.Position) -> Position:
+    """Return the part of a position that is of one topic. Raises InvalidArgument."""
+    position = position_from_wire(wire)
+    return Position({each: place for each, place in position.items() if each.topic == topic})
 
 
 def _asked(request: store_v1.QueryStateRequest, keying: Keying) -> Asked:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from quorate.protocol.bookmarks import NO_PLACE, Place, Position
+from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.filters.evaluate import Filter
-from quorate.protocol.filters.messages import Shown
 from quorate.protocol.filters.projection import Projection
-from quorate.protocol.framing import body_of, check_batch, rows_of
 from quorate.protocol.identity import SourceName
+from quorate.protocol.keying import key_of_row
+from quorate.protocol.wire import bookmark_to_wire
 from quorate.store.rules.state_order import Ordering, Sorted
-from quorate.store.rules.state_rows import Generations, StateDigest, rows_among
+from quorate.store.rules.state_rows import (
+    Generations,
+    StateDigest,
+    by_key,
+    frame_of,
+    has_changed,
+    is_row,
+    newest_of,
+    rows_among,
+)
+from quorate.store.rules.state_shown import ShownRow
 from quorate.store.storage.interface import Reads, Row, Table
 from quorate.store.storage.state_records import (
     Candidate,
@@ -21,9 +32,9 @@ from quorate.store.storage.state_records import (
     key_of,
     progress_key,
     progress_of_topic,
-    row_key,
-    rows_of_key,
+    row_of_source,
     rows_of_topic,
+    rows_with_key,
     unpack_candidate,
     unpack_progress,
     whole_keys,
@@ -37,9 +48,9 @@ STEP_ROWS_MAX = 1024
 SORTED_MAX = 100_000
 """The most rows that a store sorts for one query."""
 
+Change = store_v1.StateChange
 _FETCHED = 16
 """The sorted rows that one step reads. Each may have as many bytes as a batch may."""
-_WHERE = "in the state of the world"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +65,14 @@ class Asked:
     limit: int
     """The most rows; 0: all."""
     counts_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The rows that a watch asks for."""
+
+    where: Filter | None
+    select: Projection | None
 
 
 class StateView:
@@ -73,6 +92,7 @@ class StateView:
         self._topic = topic
         self._generations = generations
         self._now_ns = now_ns
+        self._shown = ShownRow(topic)
         self.count = 0
         """The rows that passed so far."""
 
@@ -98,15 +118,13 @@ class StateView:
             yield from self._sorted(asked, asked.ordering)
             return
         for rows in self._rows(asked.keys):
-            chosen = [
-                each.frame
-                for _, each in rows
-                if asked.where is None or asked.where.passes(_shown(each.frame))
-            ]
+            chosen = self._chosen(rows, asked.where)
             room = asked.limit - self.count if asked.limit else len(chosen)
             self.count += len(chosen)
             kept = [] if asked.counts_only else chosen[: max(0, room)]
-            yield [_selected(frame, asked.select) for frame in kept]
+            yield [self._given(row, asked.select) for row in kept]
+            if asked.limit and not asked.counts_only and self.count >= asked.limit:
+                return
 
     def progress_of(self, source: SourceName) -> Progress:
         """Return how far rows have come in a source. Raises StorageFailed, Malformed."""
@@ -129,7 +147,7 @@ class StateView:
                     sequence=each.sequence,
                     time_ns=each.time_ns,
                     expires_ns=each.expires_ns,
-                    row=each.frame,
+                    row=each.body,
                 )
                 for key, each in unpacked
                 if each.session_id == source.session_id
@@ -145,33 +163,68 @@ class StateView:
             yield digest
         yield digest
 
-    def _rows(self, keys: Sequence[bytes]) -> Iterator[list[tuple[bytes, Candidate]]]:
-        """Yield rows in steps, each with its key."""
-        if keys:
-            for key in keys:
-                first, last = rows_of_key(self._prefix, key)
-                stored = self._frozen.scan(Table.STATE, first, last, len(self._generations) or 1)
-                yield self._found(stored)
-            return
-        first, last = rows_of_topic(self._prefix)
-        limit = 16
-        while stored := whole_keys(self._frozen, first, last, limit):
-            first = stored[-1][0] + b"\0"
-            yield self._found(stored)
-            limit = _limit(stored)
+    def changes(self, watched: Watched, since: Position | None) -> Iterator[list[Change]]:
+        """Yield all rows that pass, step by step. Raises StorageFailed, CorruptBatch, Malformed.
 
-    def _found(self, stored: Sequence[Row]) -> list[tuple[bytes, Candidate]]:
-        return list(rows_among(stored, self._generations, self._now_ns))
+        since: a position that the rows have behind them. Then only keys that have changed since
+        are given, also those without a row that passes.
+        """
+        before = None if since is None else _numbers(since, self._topic)
+        for stored in self._stored(()):
+            yield [
+                change
+                for key, candidates in by_key(stored)
+                if before is None or has_changed(candidates, self._generations, before)
+                if (change := self._change(key, candidates, watched)).row or before is not None
+            ]
+
+    def changes_of(self, watched: Watched, keys: Sequence[bytes]) -> list[Change]:
+        """Return the rows of these keys, and of those without a row the reason why.
+
+        Raises StorageFailed, CorruptBatch, Malformed.
+        """
+        found = {
+            key: candidates for stored in self._stored(keys) for key, candidates in by_key(stored)
+        }
+        return [self._change(key, found.get(key, ()), watched) for key in keys]
+
+    def _change(self, key: bytes, candidates: Iterable[Candidate], watched: Watched) -> Change:
+        newest = newest_of(candidates, self._generations)
+        reason = store_v1.LEFT_REASON_UNSPECIFIED
+        if newest is None:
+            reason = store_v1.LEFT_REASON_ENDED
+        elif not newest.body:
+            reason = store_v1.LEFT_REASON_DELETED
+        elif not is_row(newest, self._now_ns):
+            reason = store_v1.LEFT_REASON_EXPIRED
+        elif watched.where is not None and not watched.where.passes(self._shown.at(newest)):
+            reason = store_v1.LEFT_REASON_NO_MATCH
+        change = Change(key=_key_to_wire(key), reason=reason)
+        if newest is not None:
+            source = SourceName(self._topic, newest.session_id)
+            place = Place(newest.epoch, newest.sequence)
+            change.by.CopyFrom(bookmark_to_wire(Bookmark(source, *place)))
+            if not reason:
+                change.row = self._given(newest, watched.select)
+        return change
+
+    def _rows(self, keys: Sequence[bytes]) -> Iterator[Iterable[tuple[bytes, Candidate]]]:
+        """Yield rows in steps, each with what the stored rows of its key have in common."""
+        for stored in self._stored(keys):
+            yield rows_among(stored, self._generations, self._now_ns)
+
+    def _stored(self, keys: Sequence[bytes]) -> Iterator[list[Row]]:
+        return stored_rows(self._frozen, self._prefix, keys)
 
     def _sorted(self, asked: Asked, ordering: Ordering) -> Iterator[list[bytes]]:
         limit = min(asked.limit or SORTED_MAX, SORTED_MAX)
         best: list[Sorted] = []
         for rows in self._rows(asked.keys):
-            for key, row in rows:
-                shown = _shown(row.frame)
+            for same, row in rows:
+                shown = self._shown.at(row)
                 if asked.where is None or asked.where.passes(shown):
                     self.count += 1
-                    stored_at = row_key(self._prefix, key, row.session_id)
+                    stored_at = row_of_source(same, row.session_id)
                     best.append(Sorted(ordering.ranks(shown), stored_at))
             if len(best) > 2 * limit:
                 best = ordering.best(best, limit)
@@ -180,31 +233,67 @@ class StateView:
             raise InvalidArgument(
                 "order_by",
                 f"{self.count:,} rows would have to be sorted, more than {limit:,}; give a limit, "
-                "or narrow the rows with where",
+                "narrow the rows with where, or sort them with sql",
             )
         best = ordering.best(best, limit)
         for at in range(0, len(best), _FETCHED):
             keys = [each.row_key for each in best[at : at + _FETCHED]]
             found = zip(keys, self._frozen.get(Table.STATE, keys), strict=True)
-            frames = [unpack_candidate(key, value).frame for key, value in found if value]
-            yield [_selected(frame, asked.select) for frame in frames]
+            yield [
+                self._given(unpack_candidate(key, value), asked.select)
+                for key, value in found
+                if value
+            ]
+
+    def _chosen(
+        self, rows: Iterable[tuple[bytes, Candidate]], where: Filter | None
+    ) -> list[Candidate]:
+        """Return the rows that pass."""
+        if where is None:
+            return [row for _, row in rows]
+        passes, shown_at = where.passes, self._shown.at
+        return [row for _, row in rows if passes(shown_at(row))]
+
+    def _given(self, row: Candidate, select: Projection | None) -> bytes:
+        """Return a row as it is given: a batch of one message. Raises CorruptBatch."""
+        payload = None if select is None else select.of(row.payload)
+        return frame_of(self._topic, row, payload)
+
+
+def _key_to_wire(packed: bytes) -> store_v1.StateKey:
+    key = key_of_row(packed)
+    if isinstance(key, bytes):
+        return store_v1.StateKey(raw=key)
+    return store_v1.StateKey(values=json.dumps(key))
+
+
+def _numbers(position: Position, topic: str) -> dict[int, int]:
+    """Return the last number before a position of each source of a topic, by session ID."""
+    return {
+        source.session_id: place.sequence
+        for source, place in position.items()
+        if source.topic == topic
+    }
+
+
+def stored_rows(reads: Reads, prefix: bytes, keys: Sequence[bytes]) -> Iterator[list[Row]]:
+    """Yield all that is stored of these keys, or of all keys if there are none, in steps.
+
+    prefix: of the topic. Raises StorageFailed.
+    """
+    if keys:
+        for key in keys:
+            yield rows_with_key(reads, prefix, key)
+        return
+    first, last = rows_of_topic(prefix)
+    limit = 16
+    while stored := whole_keys(reads, first, last, limit):
+        first = stored[-1][0] + b"\0"
+        yield stored
+        limit = _limit(stored)
 
 
 def _limit(stored: Sequence[Row]) -> int:
     """Return how many rows to read next, so that a step has about its bytes."""
     size = sum(len(value) for _, value in stored)
     return max(2, min(STEP_ROWS_MAX, len(stored) * STEP_BYTES // max(size, 1)))
-
-
-def _shown(frame: bytes) -> Shown:
-    header = check_batch(frame, _WHERE)
-    body = body_of(frame, header)
-    return Shown(header, body.read_payloads(), body)
-
-
-def _selected(frame: bytes, select: Projection | None) -> bytes:
-    if select is None:
-        return frame
-    header = check_batch(frame, _WHERE)
-    body = body_of(frame, header)
-    return rows_of(header, body, [0], [select.of(body.read_payloads()[0])])

@@ -14,9 +14,11 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import TypeVar
 
-from quorate.protocol.bookmarks import Position
+from quorate.protocol.bookmarks import Bookmark, Position
+from quorate.protocol.errors import PositionNotReached, StoreLags
 from quorate.protocol.fragments import LargeBatch, fragments_of
 from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
@@ -27,9 +29,10 @@ from quorate.protocol.wire import position_to_wire, source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rpc.begins import Begins
 from quorate.store.rpc.selecting import Piece, Wanted, large_left, moved_behind
+from quorate.store.rules.lag import LAG_SECONDS, is_short_of
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.walk import Stream, Walk, stable_upto, stream_of
-from quorate.store.storage.journal import rows_from
+from quorate.store.storage.journal import POSITION_MAX, rows_from
 from quorate.store.storage.large_batches import LargeRow, read_fragment
 from quorate.store.storage.reader import passed_upto, read_rows
 from quorate.store.turns import Turn
@@ -72,13 +75,22 @@ class Subscription:
         self._wanted = wanted
         self._begins = begins
         self._is_at_end = False
+        self._late: set[SourceName] = set()
+        """Sources in which the store may lag."""
+        self._short: set[SourceName] = set()
+        """Sources of which the store has yet to reach where the subscription begins."""
+        self._short_until = inf
+        """When the store must have reached it, on the clock of the loop."""
 
     async def meet_all(self) -> None:
         """Note where each known source begins. Messages that go from then on are a gap."""
-        turn = Turn()
+        turn, begins = Turn(), self._walk.position
         for state in list(self._engine.core.sources.values()):
             self._meet(state)
+            if self._is_stable and state.name in begins and self._is_short(state.name):
+                self._short.add(state.name)
             await turn.pause()
+        self._short_until = asyncio.get_running_loop().time() + LAG_SECONDS
 
     def _meet(self, state: SourceState) -> None:
         if self._walk.wants(state.name):
@@ -87,16 +99,20 @@ class Subscription:
     async def responses(self, selection: Selection) -> AsyncIterator[store_v1.SubscribeResponse]:
         """Yield what the subscription is given, up to its end if it has one.
 
-        Raises StorageFailed, CorruptBatch.
+        Raises StoreLags, PositionNotReached, InLimbo, StorageFailed, CorruptBatch.
         """
-        walk = self._walk
+        walk, engine = self._walk, self._engine
         history_ends = self._engine.core.streams.position
         completed = False
-        with self._engine.tail.watching(selection, self._engine.core.sources) as news:
+        tail = engine.stable_tail if self._is_stable else engine.tail
+        with tail.watching(selection, (*engine.core.sources, *engine.lags)) as news:
             while True:
                 self._check_running()
+                engine.check_not_in_limbo()
                 async for source in news.take():
                     walk.owed.add(source)
+                    if engine.lags.lagging(source) is not None:
+                        self._late.add(source)
                     if (state := self._engine.core.sources.get(source)) is not None:
                         self._meet(state)
                 if (ends := await self._ends_by_now()) is not None:
@@ -107,12 +123,18 @@ class Subscription:
                 if not completed and is_complete:
                     # The walk began where the next number is; higher ones may be before that.
                     walk.owed |= self._engine.core.sources.keys()
+                turn = Turn()
                 while walk.owed:
+                    await turn.pause()
                     async for response in self._pack(await self._owed(walk.owed.pop())):
                         yield response
+                while walk.closes_one(self._lineage):
+                    await turn.pause()
                 if walk.is_over(self._lineage):
                     yield store_v1.SubscribeResponse(completed=True)
                     return
+                if self._is_at_end or (is_complete and not completed):
+                    self._check_reaches_all()
                 if not completed and is_complete:
                     completed = True
                     if walk.ending is None:
@@ -120,16 +142,63 @@ class Subscription:
                 if self._is_at_end:
                     await self._changed(news)
 
+    @property
+    def _is_stable(self) -> bool:
+        return self._delivered == store_v1.DELIVERED_STABLE
+
+    def _check_reaches_all(self) -> None:
+        """Raise an error if another store may go on where this one has come to its end.
+
+        Raises StoreLags, PositionNotReached.
+        """
+        core, lags = self._engine.core, self._engine.lags
+        for source in list(self._late):
+            lack = lags.lagging(source)
+            if lack is None:
+                self._late.discard(source)
+            elif self._walk.is_short_of(source, self._lineage(source), lack.upto):
+                raise StoreLags(core.store, str(source), lack.first)
+        self._short = set(filter(self._is_short, self._short))
+        if self._short and asyncio.get_running_loop().time() >= self._short_until:
+            raise self._not_reached(min(self._short))
+
+    def _not_reached(self, source: SourceName) -> StoreLags | PositionNotReached:
+        """Return the error for a place that was not reached. A peer that has it can go on."""
+        state, place = self._engine.core.sources[source], self._walk.place(source)
+        assert place is not None
+        lack = self._engine.lags.lagging(source)
+        if lack is not None and place <= lack.upto:
+            return StoreLags(self._engine.core.store, str(source), lack.first)
+        return PositionNotReached(
+            self._engine.core.store,
+            str(source),
+            str(Bookmark(source, *place)),
+            state.lineage.epoch,
+            stable_upto(state),
+        )
+
+    def _is_short(self, source: SourceName) -> bool:
+        """Return whether the store has yet to reach a place to which others have given."""
+        state, place = self._engine.core.sources.get(source), self._walk.place(source)
+        if state is None or place is None or self._walk.has_ended(source, state.lineage):
+            return False
+        return is_short_of(place, state.lineage, stable_upto(state))
+
     async def _changed(self, news: Watcher) -> None:
-        """Return when there is news, or when the time of the end may have come."""
+        """Return when there is news, or when it is time to look at a clock."""
+        seconds = None
         ending = self._walk.ending
-        if ending is None or ending.position is not None or ending.before_ns is None:
+        if ending is not None and ending.position is None and ending.before_ns is not None:
+            # Clocks jump, so it looks again at times.
+            seconds = min((ending.before_ns - time.time_ns()) / 1e9, _LOOKS_AT_CLOCK_SECONDS)
+        if self._short:
+            left = self._short_until - asyncio.get_running_loop().time()
+            seconds = left if seconds is None else min(left, seconds)
+        if seconds is None:
             await news.changed()
             return
-        # Clocks jump, so it looks again at times.
-        seconds = (ending.before_ns - time.time_ns()) / 1e9
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, min(seconds, _LOOKS_AT_CLOCK_SECONDS))):
+            async with asyncio.timeout(max(0.0, seconds)):
                 await news.changed()
 
     async def _ends_by_now(self) -> Position | None:
@@ -157,11 +226,11 @@ class Subscription:
     async def _passed(self) -> list[store_v1.Given | Piece]:
         """Walk on through the journal, and return what is given of the next rows."""
         walk, engine = self._walk, self._engine
+        is_durable = self._delivered == store_v1.DELIVERED_DURABLE
+        end = engine.durable_position if is_durable else POSITION_MAX
         rows, self._is_at_end = await self._run(
-            rows_from, engine.reads, walk.journal_at, _CHUNK_ROWS_MAX, _CHUNK_BYTES
+            rows_from, engine.reads, walk.journal_at, _CHUNK_ROWS_MAX, _CHUNK_BYTES, end
         )
-        if rows and self._delivered == store_v1.DELIVERED_DURABLE:
-            await engine.writer.durable(engine.writer.submit(()))
         found: list[store_v1.Given | Piece] = []
         for row in rows:
             walk.journal_at = row.position + 1
@@ -178,7 +247,7 @@ class Subscription:
             )
             if part is None:
                 continue
-            piece = Piece(header, row.frame, part, row.large)
+            piece = Piece(header, row.frame, part, row.large, self._stable_upto(state))
             part = walk.earlier(header.source, stream, part, piece.times)
             if part is not None:
                 walk.given(header.source, stream, part)
@@ -203,8 +272,6 @@ class Subscription:
         stored = await self._run(
             read_rows, reads, reg_id, source, Range(wanted.first, upto), _CHUNK_ROWS_MAX
         )
-        if self._delivered == store_v1.DELIVERED_DURABLE:
-            await engine.writer.durable(engine.writer.submit(()))
         if engine.core.sources.get(source) is not state or state.lineage is not stream.lineage:
             walk.owed.add(source)
             return found
@@ -213,7 +280,7 @@ class Subscription:
                 engine.found_unreadable(state, each.part, each.problem)
                 return found
             header = each.large.header if each.large is not None else read_header(each.frame)
-            piece = Piece(header, each.frame, each.part, each.large)
+            piece = Piece(header, each.frame, each.part, each.large, self._stable_upto(state))
             part = walk.earlier(source, stream, each.part, piece.times)
             if part is None:
                 return found
@@ -246,6 +313,10 @@ class Subscription:
                 )
             )
 
+    def _stable_upto(self, state: SourceState) -> int | None:
+        """Return the last number that is stable; None: what is not is not given."""
+        return None if self._is_stable else stable_upto(state)
+
     def _stream(self, state: SourceState) -> Stream:
         return stream_of(state, given_upto(state, self._delivered))
 
@@ -274,8 +345,7 @@ class Subscription:
                 continue
             given = response.given.add()
             if isinstance(each, Piece):
-                given.fetched.batch = each.frame
-                given.fetched.first, given.fetched.last = each.part.first, each.part.last
+                given.CopyFrom(_whole(each, each.frame))
                 size += len(each.frame)
             else:
                 given.CopyFrom(each)
@@ -291,31 +361,33 @@ class Subscription:
         self, piece: Piece, large: LargeRow
     ) -> AsyncIterator[store_v1.SubscribeResponse]:
         """Yield a large batch, a fragment in each response. The client checks it."""
-        select, reads, part = self._wanted.select, self._engine.reads, piece.part
+        select, reads = self._wanted.select, self._engine.reads
         if select is None:
             for number in range(large.count):
                 data = await self._run(read_fragment, reads, large, number)
-                yield _fragment(part, number * FRAGMENT_BYTES, large.size, data)
+                yield _fragment(piece, number * FRAGMENT_BYTES, large.size, data)
             return
         left = await self._run(large_left, select, reads, large)
         if isinstance(left, LargeBatch):
             for at, data in fragments_of(left):
-                yield _fragment(part, at, left.size, data)
+                yield _fragment(piece, at, left.size, data)
         elif left is not None:
-            response = store_v1.SubscribeResponse()
-            fetched = response.given.add().fetched
-            fetched.first, fetched.last, fetched.batch = part.first, part.last, left
-            yield response
+            yield store_v1.SubscribeResponse(given=[_whole(piece, left)])
         else:
             yield store_v1.SubscribeResponse(given=[moved_behind(piece)])
 
 
-def _fragment(part: Range, at: int, size: int, data: bytes) -> store_v1.SubscribeResponse:
-    response = store_v1.SubscribeResponse()
-    fetched = response.given.add().fetched
-    fetched.first, fetched.last = part.first, part.last
-    fetched.fragment.at, fetched.fragment.size, fetched.fragment.data = at, size, data
-    return response
+def _whole(piece: Piece, batch: bytes) -> store_v1.Given:
+    """Return what gives the messages of a piece. batch: empty: fragments follow."""
+    part = piece.part
+    fetched = v1.Fetched(first=part.first, last=part.last, batch=batch)
+    return store_v1.Given(fetched=fetched, stable_upto=piece.stable_upto)
+
+
+def _fragment(piece: Piece, at: int, size: int, data: bytes) -> store_v1.SubscribeResponse:
+    given = _whole(piece, b"")
+    given.fetched.fragment.CopyFrom(v1.Fragment(at=at, size=size, data=data))
+    return store_v1.SubscribeResponse(given=[given])
 
 
 def _first_of_large(found: Iterable[store_v1.Given | Piece]) -> dict[SourceName, int]:

@@ -1,17 +1,23 @@
-"""The request of Subscribe: checked, and turned into a subscription that begins somewhere."""
+"""The request of Subscribe: checked, and turned into a subscription that begins somewhere.
+
+Filters and positions may be long, so a request is read away from the event loop.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
 
-from quorate.protocol.bookmarks import Position
-from quorate.protocol.errors import InLimbo, InvalidArgument
+from quorate.protocol.application import Application
+from quorate.protocol.bookmarks import Bookmark, Position
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.wire import (
-    bookmark_from_wire,
+    application_from_wire,
     bookmarks_from_wire,
     position_from_wire,
     position_to_wire,
@@ -25,7 +31,17 @@ from quorate.store.rules.ending import Ending
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.subscriptions import Running, Subscriptions
 from quorate.store.rules.walk import Walk
+from quorate.store.tasks.executor import in_threads
 from quorate.v1 import store_pb2 as store_v1
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request as it was read."""
+
+    selection: watchers.Selection
+    wanted: Wanted
+    application: Application
 
 
 class Subscribing:
@@ -40,7 +56,7 @@ class Subscribing:
         subscriptions: Subscriptions,
         check_running: Callable[[], None],
     ) -> None:
-        """Check the request. Raises InvalidArgument, InvalidFilter, InLimbo.
+        """Serve a request.
 
         - client: the address of the client.
         - subscriptions: those that run at the store.
@@ -51,76 +67,81 @@ class Subscribing:
         self._check_running = check_running
         self._engine = engine
         self._executor = executor
+        self._apart = in_threads(executor)
         self._request = request
-        self._selection = _selection(request)
-        self._wanted = Wanted(
-            Filter(request.where) if request.where else None,
-            Projection(request.select) if request.select else None,
-        )
-        if request.delivered not in _DELIVERED:
-            raise InvalidArgument("delivered", f"{request.delivered} is none that is known")
-        if reason := engine.limbo_reason(None):
-            raise InLimbo("the journal", engine.core.store, reason)
 
     async def responses(self) -> AsyncGenerator[store_v1.SubscribeResponse, None]:
         """Yield where the subscription begins, and then all that it is given.
 
-        Raises TooManySubscriptions, UnknownBookmark, StorageFailed.
+        Raises InvalidArgument, InvalidFilter, TooManySubscriptions, UnknownBookmark, StoreLags,
+        PositionNotReached, InLimbo, StorageFailed.
         """
+        self._engine.check_not_in_limbo()
         request = self._request
+        asked = await self._apart(partial(_asked, request))
         running = Running(
             self._client,
-            self._selection.topic,
+            asked.selection.topic,
             request.pattern,
-            self._selection.selects,
+            asked.selection.selects,
             request.delivered,
-            request.where,
+            asked.wanted.where,
             time.monotonic(),
+            application=asked.application,
         )
         with self._subscriptions.opened(running):
-            async for response in self._responses(running):
+            async for response in self._responses(asked, running):
                 yield response
 
-    async def _responses(self, running: Running) -> AsyncIterator[store_v1.SubscribeResponse]:
-        begins = Begins(self._engine, self._executor, self._selection.selects)
+    async def _responses(
+        self, asked: _Asked, running: Running
+    ) -> AsyncIterator[store_v1.SubscribeResponse]:
+        selects = asked.selection.selects
+        begins = Begins(self._engine, self._executor, selects)
         beginning = await begins.at_position(await self._begin(begins))
         ending = await self._ending(begins)
-        walk = Walk(beginning.position, beginning.journal_at, self._selection.selects, ending)
+        walk = await self._apart(
+            lambda: Walk(beginning.position, beginning.journal_at, selects, ending)
+        )
         subscription = Subscription(
             self._engine,
             self._executor,
             walk,
             self._request.delivered,
-            self._wanted,
+            asked.wanted,
             begins,
             self._check_running,
         )
         running.walk = walk
         await subscription.meet_all()
-        response = store_v1.SubscribeResponse(begins=position_to_wire(beginning.position))
-        if ending is not None and ending.position is not None:
-            response.ends.CopyFrom(position_to_wire(ending.position))
-        yield response
-        async for response in subscription.responses(self._selection):
+        ends = None if ending is None else ending.position
+        yield await self._apart(partial(_opened, beginning.position, ends))
+        async for response in subscription.responses(asked.selection):
             yield response
 
     def _upto(self, state: SourceState) -> int:
         return given_upto(state, self._request.delivered)
 
+    async def _position(self, named: store_v1.Position) -> Position:
+        return await self._apart(partial(position_from_wire, named))
+
+    async def _bookmarks(self, named: store_v1.Position) -> list[Bookmark]:
+        return await self._apart(partial(bookmarks_from_wire, named))
+
     async def _begin(self, begins: Begins) -> Position:
         request = self._request
         match request.WhichOneof("begin"):
             case "position":
-                return position_from_wire(request.position)
+                return await self._position(request.position)
             case "now":
-                return begins.now(self._upto)
+                return await begins.now(self._upto)
             case "since_ns":
                 return await begins.since(request.since_ns)
             case "bookmarks":
-                bookmarks = bookmarks_from_wire(request.bookmarks)
+                bookmarks = await self._bookmarks(request.bookmarks)
                 return await begins.at_earliest(bookmarks, behind=True)
             case "before_bookmarks":
-                bookmarks = bookmarks_from_wire(request.before_bookmarks)
+                bookmarks = await self._bookmarks(request.before_bookmarks)
                 return await begins.at_earliest(bookmarks, behind=False)
             case _:
                 return Position()
@@ -131,22 +152,22 @@ class Subscribing:
         before_ns = request.end_before_ns if request.HasField("end_before_ns") else None
         match request.WhichOneof("end"):
             case "end_position":
-                position = position_from_wire(request.end_position)
+                position = await self._position(request.end_position)
             case "end_now":
-                position = begins.now(self._upto)
-            case "end_bookmark":
-                bookmarks = [bookmark_from_wire(request.end_bookmark)]
-                position = await begins.at_earliest(bookmarks, behind=True)
-            case "end_before_bookmark":
-                bookmarks = [bookmark_from_wire(request.end_before_bookmark)]
-                position = await begins.at_earliest(bookmarks, behind=False)
+                position = await begins.now(self._upto)
+            case "end_bookmarks":
+                bookmarks = await self._bookmarks(request.end_bookmarks)
+                position = await begins.at_latest(bookmarks, behind=True)
+            case "end_before_bookmarks":
+                bookmarks = await self._bookmarks(request.end_before_bookmarks)
+                position = await begins.at_latest(bookmarks, behind=False)
             case _ if before_ns is None:
                 return None
             case _ if time.time_ns() < before_ns:
                 return Ending(None, before_ns)
             case _:
                 position = await begins.before(before_ns, self._upto)
-        return Ending(position, before_ns)
+        return await self._apart(partial(Ending, position, before_ns))
 
 
 _DELIVERED = {
@@ -164,3 +185,28 @@ def _selection(request: store_v1.SubscribeRequest) -> watchers.Selection:
             return watchers.by_pattern(request.pattern)
         case _:
             raise InvalidArgument("subscribe", "the request names neither a topic nor a pattern")
+
+
+# In a thread.
+
+
+def _asked(request: store_v1.SubscribeRequest) -> _Asked:
+    """Read a request. Raises InvalidArgument, InvalidFilter."""
+    if request.delivered not in _DELIVERED:
+        raise InvalidArgument("delivered", f"{request.delivered} is none that is known")
+    return _Asked(
+        _selection(request),
+        Wanted(
+            Filter(request.where) if request.where else None,
+            Projection(request.select) if request.select else None,
+        ),
+        application_from_wire(request.application),
+    )
+
+
+def _opened(begins: Position, ends: Position | None) -> store_v1.SubscribeResponse:
+    """Return the first response. ends: where the subscription ends; None: that is not known."""
+    response = store_v1.SubscribeResponse(begins=position_to_wire(begins))
+    if ends is not None:
+        response.ends.CopyFrom(position_to_wire(ends))
+    return response

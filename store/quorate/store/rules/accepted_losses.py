@@ -67,8 +67,7 @@ class Losses:
         source must be readable. Raises NotLost, InvalidArgument.
         """
         check_reason(reason)
-        if not 0 <= first <= last:
-            raise InvalidArgument("loss", f"[{first}, {last}] is no range")
+        check_numbers(first, last)
         state = self._sources.get(source)
         if state is None or not state.lineage.terms:
             raise NotLost(str(source), first, last, self._store, "it does not know that source")
@@ -155,6 +154,12 @@ class Losses:
 def _note(state: SourceState, record: LossRecord) -> None:
     state.accepted = (*state.accepted, record)
     state.renew_losses()
+
+
+def check_numbers(first: int, last: int) -> None:
+    """Raise InvalidArgument unless there can be messages from first to last."""
+    if not 0 <= first <= last:
+        raise InvalidArgument("loss", f"[{first}, {last}] is no range")
 
 
 def check_reason(reason: str) -> None:

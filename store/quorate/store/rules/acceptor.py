@@ -33,6 +33,7 @@ from quorate.store.rules import (
     receiver_positions,
     retention,
 )
+from quorate.store.rules.batch_check import BatchCheck
 from quorate.store.rules.epochs import check_step
 from quorate.store.rules.identities import Identities
 from quorate.store.rules.lifetimes import Who, milliseconds
@@ -123,12 +124,14 @@ class StoreCore:
         identities: Identities | None = None,
         takes_data: Callable[[str], bool] = lambda _: True,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
+        check: BatchCheck | None = None,
     ) -> None:
         """Hold these sources. Of a topic for which takes_data is False no message is kept.
 
         - topics: patterns; one of them must match the whole topic.
         - position: the journal's next position.
         - message_bytes_max: the bytes of the largest message that a source may send.
+        - check: what sources may send; None: all that is valid.
         """
         self.store = store
         self.standing = standing
@@ -141,7 +144,7 @@ class StoreCore:
         for name, state in sources.items():
             state.takes_data = takes_data(name.topic)
         self.streams = SourceStreams(
-            store, reads, sources, standing, self.check_vouches, position, message_bytes_max
+            store, reads, sources, standing, self.check_vouches, position, message_bytes_max, check
         )
 
     @property

@@ -86,11 +86,19 @@ class Ending:
 
     def is_over(self, is_reached: Callable[[SourceName], bool]) -> bool:
         """Return whether the end of every source that the position names has been reached."""
-        if self.position is None:
+        while self.closes_one(is_reached):
+            pass
+        return self.position is not None and not self._open
+
+    def closes_one(self, is_reached: Callable[[SourceName], bool]) -> bool:
+        """Return whether the end of one more source has been found to be reached.
+
+        So a caller can look at many sources in several turns.
+        """
+        if not self._open:
             return False
-        while self._open:
-            source = next(iter(self._open))
-            if not is_reached(source):
-                return False
-            self._open.discard(source)
+        source = self._open.pop()
+        if not is_reached(source):
+            self._open.add(source)
+            return False
         return True

@@ -62,17 +62,19 @@ class Registered:
 
 def statuses(state: SourceState) -> list[store_v1.ReceiverStatus]:
     """Return every receiver of a source, as the store reports it to others."""
-    return [
-        store_v1.ReceiverStatus(
-            session_id=session_id,
-            reg_id=receiver.reg_id,
-            epoch=receiver.epoch,
-            acknowledged_upto=receiver.acknowledged_upto,
-            not_waited_for=not receiver.waited_for,
-            confirmed_epoch=receiver.confirmed_epoch,
-        )
-        for session_id, receiver in state.receivers.items()
-    ]
+    return [status_of(*each) for each in state.receivers.items()]
+
+
+def status_of(session_id: int, receiver: ReceiverRecord) -> store_v1.ReceiverStatus:
+    """Return one receiver as the store reports it."""
+    return store_v1.ReceiverStatus(
+        session_id=session_id,
+        reg_id=receiver.reg_id,
+        epoch=receiver.epoch,
+        acknowledged_upto=receiver.acknowledged_upto,
+        not_waited_for=not receiver.waited_for,
+        confirmed_epoch=receiver.confirmed_epoch,
+    )
 
 
 def ended_receivers(state: SourceState) -> list[store_v1.EndedReceiver]:

@@ -82,8 +82,9 @@ class Errand:
 def begin_to_adopt(own: OwnView, peers: Iterable[PeerView]) -> PeerView | None:
     """Return the peer whose begin this store missed and should adopt; None if it missed none.
 
-    The begin must name this store, and the store must have promised no higher epoch. Then adopting
-    is as if the source's own promise and begin came late.
+    The begin must name this store, or the source must say that it sends to this replica. And the
+    store must have promised no higher epoch. Then adopting is as if the source's own promise and
+    begin came late.
 
     A store that the begin names only as a backup adopts it only while it has unreadable messages.
     The source sends it no begin, and the new lineage may say that these messages are void.
@@ -104,8 +105,11 @@ def _names(peer: PeerView, own: OwnView) -> bool:
     policies = peer.membership.policies if peer.membership else ()
     names = names_of(own.store, (own.address,), (peer.information,))
     named = {store for policy in policies for store in policy.stores}
+    backups = {store for policy in policies for store in policy.backups}
     if own.unreadable:
-        named |= {store for policy in policies for store in policy.backups}
+        named |= backups
+    if peer.information is not None and peer.information.epoch == peer.begun_epoch:
+        named |= {entry.name for entry in peer.information.stores} - backups
     return not named.isdisjoint(names)
 
 

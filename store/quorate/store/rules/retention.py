@@ -128,6 +128,18 @@ def limit(
     return min(limits, key=lambda each: each.upto)
 
 
+def as_far_as_read(held: Limit, slowest: Slowest | None) -> Limit:
+    """Return how far messages may go that subscriptions are still to read.
+
+    - held: how far everything else lets them go.
+    - slowest: the subscription that has read least; None: nobody reads the source.
+    """
+    if slowest is None or slowest.upto >= held.upto:
+        return held
+    why = f"the subscription of {slowest.client} has read up to {slowest.upto} only"
+    return Limit(slowest.upto, why)
+
+
 class SubscriberWaits:
     """The waits of retention for running subscriptions, of each source by itself.
 
@@ -148,10 +160,7 @@ class SubscriberWaits:
         - now: the time in seconds, of a clock that never jumps.
         """
         is_over = now >= self._began.get(source, now) + seconds
-        if slowest is None or slowest.upto >= held.upto or is_over:
-            return held
-        why = f"the subscription of {slowest.client} has read up to {slowest.upto} only"
-        return Limit(slowest.upto, why)
+        return held if is_over else as_far_as_read(held, slowest)
 
     def kept(self, source: SourceName, now: float) -> None:
         """Note that subscriptions alone keep a message of the source."""
@@ -202,6 +211,46 @@ def choose(
         size -= row.size or size * count // max(messages, count)
         messages -= count
     return going, False
+
+
+def choose_before(
+    rows: Iterable[IndexEntry], before: int, excess: int, limit: Limit
+) -> tuple[list[IndexEntry], str]:
+    """Return the oldest rows to let go because the whole store is over its bound.
+
+    - rows: those of one source in the index, ascending from the first.
+    - before: a position in the journal. Younger batches stay: another source has an older one.
+    - excess: the bytes that the store has too many.
+
+    Also return why the next row stays that would have to go; empty: none would.
+    """
+    going: list[IndexEntry] = []
+    for row in rows:
+        if excess <= 0 or row.position >= before:
+            break
+        if row.last > limit.upto:
+            return going, limit.why
+        going.append(row)
+        # Of a batch with several rows the size is unknown: the next step looks again.
+        excess -= row.size or excess
+    return going, ""
+
+
+def choose_below(
+    rows: Iterable[IndexEntry], below: int, limit: Limit
+) -> tuple[list[IndexEntry], str]:
+    """Return the oldest rows that are wholly below a number, and why the next of them stays.
+
+    rows: the source's rows of the index, ascending from the first.
+    """
+    going: list[IndexEntry] = []
+    for row in rows:
+        if row.last >= below:
+            break
+        if row.last > limit.upto:
+            return going, limit.why
+        going.append(row)
+    return going, ""
 
 
 def _is_due(

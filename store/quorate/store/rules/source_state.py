@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
 
+from quorate.protocol.application import UNNAMED, Application
 from quorate.protocol.errors import Fenced, QuorateError, TakenOver
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
@@ -100,6 +101,8 @@ class SourceState:
     """The numbers that count as lost in this lineage. The set is replaced, never changed."""
     takes_data: bool = True
     """Whether the store keeps messages of this topic (quorate.store.rules.state_only)."""
+    application: Application = UNNAMED
+    """The application that streamed last since the store started."""
 
     @property
     def name(self) -> SourceName:

@@ -18,10 +18,11 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from quorate.protocol.attributes import NO_ATTRIBUTES
-from quorate.protocol.framing import BatchHeader, body_of, encode_batch
+from quorate.protocol.columns import before_payload
+from quorate.protocol.framing import BatchHeader, body_of, framed, head_bytes
+from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import Keying
-from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
+from quorate.protocol.limits import NOTHING, WHOLE_BATCH_BYTES_MAX
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
 from quorate.store.storage.interface import Row
@@ -29,6 +30,7 @@ from quorate.store.storage.state_records import (
     NEVER,
     Candidate,
     key_of,
+    pack_before_body,
     same_key,
     unpack_candidate,
 )
@@ -41,8 +43,10 @@ _DIGESTED = struct.Struct(">IQI")
 
 def candidates_of(
     keying: Keying, frame: bytes, header: BatchHeader, part: Range
-) -> tuple[dict[bytes, Candidate], int]:
-    """Return the candidates that a part of a batch makes, by key, and how many have no key.
+) -> tuple[dict[bytes, bytes], int]:
+    """Return the candidates that a part of a batch makes, packed, by key.
+
+    With them the number of messages that have no key.
 
     A message that is too large for a row of its own makes one without a message. An earlier
     message of its key is not the last one any more. Raises CorruptBatch.
@@ -53,26 +57,34 @@ def candidates_of(
     # The last message of each key is left.
     last_of = dict(zip(keys, range(part.first, part.last + 1), strict=True))
     last_of.pop(None, None)
-    attributes, times = body.read_attributes(), body.read_times(header.timestamp_ns)
-    found: dict[bytes, Candidate] = {}
+    times, own_keys = body.read_times(header.timestamp_ns), body.read_keys()
+    properties, deleted = body.read_properties(), body.read_deleted()
+    expiries = keying.expiries_of(body, times)
+    body_bytes_max = WHOLE_BATCH_BYTES_MAX - head_bytes(header.source)
+    epoch, first = header.epoch, header.first
+    found: dict[bytes, bytes] = {}
     for key, number in last_of.items():
         assert key is not None
-        row = number - header.first
-        own = attributes[row] if attributes else NO_ATTRIBUTES
-        alone = b""
-        if not own.deleted:
-            alone = encode_batch(
-                header.source, header.epoch, number, [payloads[row]], times[row], attributes=[own]
-            )
-        found[key] = Candidate(
-            header.source.session_id,
-            header.epoch,
+        row = number - first
+        payload, expires_ns = payloads[row], expiries[row]
+        before = before_payload(own_keys[row], properties[row], expires_ns)
+        has_row = not deleted[row] and len(before) + len(payload) <= body_bytes_max
+        packed = pack_before_body(
+            epoch,
             number,
             times[row],
-            NEVER if own.expires_ns is None else own.expires_ns,
-            alone if len(alone) <= WHOLE_BATCH_BYTES_MAX else b"",
+            NEVER if expires_ns is None else expires_ns,
+            len(before) if has_row else 0,
         )
+        found[key] = b"".join((packed, before, payload)) if has_row else packed
     return found, keys.count(None)
+
+
+def frame_of(topic: str, row: Candidate, payload: bytes | None = None) -> bytes:
+    """Return the message of a row as a batch. payload: what it has instead of its own."""
+    body = row.body if payload is None else row.body[: row.payload_at] + payload
+    source = SourceName(topic, row.session_id)
+    return framed(source, row.epoch, row.sequence, 1, row.time_ns, body)
 
 
 def generation_of(lineage: Lineage) -> int:
@@ -88,8 +100,33 @@ def is_in_force(candidate: Candidate, generations: Generations) -> bool:
 
 def newest_of(candidates: Iterable[Candidate], generations: Generations) -> Candidate | None:
     """Return the candidate that decides about a key; None: there is none."""
-    in_force = (each for each in candidates if is_in_force(each, generations))
-    return max(in_force, key=_age, default=None)
+    newest = None
+    for each in candidates:
+        newest = _newer(newest, each, generations)
+    return newest
+
+
+def _newer(
+    newest: Candidate | None, candidate: Candidate, generations: Generations
+) -> Candidate | None:
+    """Return the candidate that decides about a key, of the newest so far and a further one."""
+    if not is_in_force(candidate, generations):
+        return newest
+    return candidate if newest is None or _age(candidate) > _age(newest) else newest
+
+
+def has_changed(
+    candidates: Iterable[Candidate], generations: Generations, before: Mapping[int, int]
+) -> bool:
+    """Return whether a key may have another row than before.
+
+    before: the last number that counted then of each source, by session ID.
+    """
+    return any(
+        each.sequence > before.get(each.session_id, NOTHING)
+        for each in candidates
+        if is_in_force(each, generations)
+    )
 
 
 def _age(candidate: Candidate) -> tuple[int, int]:
@@ -98,21 +135,36 @@ def _age(candidate: Candidate) -> tuple[int, int]:
 
 def is_row(newest: Candidate, now_ns: int) -> bool:
     """Return whether the newest candidate of a key is its row. Otherwise the key has none."""
-    return bool(newest.frame) and now_ns < newest.expires_ns
+    return bool(newest.body) and now_ns < newest.expires_ns
 
 
-def rows_among(
-    stored: Iterable[Row], generations: Generations, now_ns: int
-) -> Iterator[tuple[bytes, Candidate]]:
-    """Yield the rows of keys, each with the key, from all that is stored of these keys, in order.
+def by_key(stored: Iterable[Row]) -> Iterator[tuple[bytes, list[Candidate]]]:
+    """Yield keys, each with its candidates, from all that is stored of these keys, in order.
 
     Raises Malformed.
     """
     for _, group in groupby(stored, key=lambda row: same_key(row[0])):
         of_key = list(group)
-        newest = newest_of((unpack_candidate(*each) for each in of_key), generations)
-        if newest is not None and is_row(newest, now_ns):
-            yield key_of(of_key[0][0]), newest
+        yield key_of(of_key[0][0]), [unpack_candidate(*each) for each in of_key]
+
+
+def rows_among(
+    stored: Iterable[Row], generations: Generations, now_ns: int
+) -> Iterator[tuple[bytes, Candidate]]:
+    """Yield the rows of keys, from all that is stored of these keys, in order.
+
+    With each row what the stored rows of its key have in common. Raises Malformed.
+    """
+    newest: Candidate | None = None
+    same = b""
+    for key, value in stored:
+        if (own := same_key(key)) != same:
+            if newest is not None and is_row(newest, now_ns):
+                yield same, newest
+            newest, same = None, own
+        newest = _newer(newest, unpack_candidate(key, value), generations)
+    if newest is not None and is_row(newest, now_ns):
+        yield same, newest
 
 
 def to_remove(
@@ -120,19 +172,27 @@ def to_remove(
     generations: Generations,
     retained_from: Mapping[int, int],
     now_ns: int,
-) -> Iterator[bytes]:
-    """Yield the keys of stored candidates that are of no more use, from all of some keys, in order.
+) -> tuple[list[bytes], int]:
+    """Return the stored candidates that are of no more use, from all of some keys, in order.
+
+    With them the time before which rows are no longer known, because they were hidden.
 
     retained_from: the first number that retention keeps of each source, by session ID. Raises
     Malformed.
     """
+    useless: list[bytes] = []
+    hidden_ns = -NEVER
     for _, group in groupby(stored, key=lambda row: same_key(row[0])):
         of_key = [(key, unpack_candidate(key, value)) for key, value in group]
         newest = newest_of((each for _, each in of_key), generations)
-        gone = newest is None or (
-            not is_row(newest, now_ns) and newest.sequence < retained_from[newest.session_id]
-        )
-        yield from (key for key, each in of_key if gone or not is_in_force(each, generations))
+        gone = newest is None
+        if newest is not None and not is_row(newest, now_ns):
+            gone = newest.sequence < retained_from[newest.session_id]
+            if gone:
+                hides_ns = newest.expires_ns if newest.body else newest.time_ns
+                hidden_ns = max(hidden_ns, hides_ns)
+        useless += (key for key, each in of_key if gone or not is_in_force(each, generations))
+    return useless, hidden_ns
 
 
 class StateDigest:

@@ -25,6 +25,7 @@ from quorate.protocol.limits import MESSAGE_BYTES_MAX, SEQUENCE_MAX
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.store.rules import state_only
 from quorate.store.rules.arrivals import Arrival
+from quorate.store.rules.batch_check import BatchCheck, refuse
 from quorate.store.rules.batch_rows import BatchRows
 from quorate.store.rules.source_state import (
     AppendStream,
@@ -64,12 +65,15 @@ class SourceStreams:
         check_vouches: Callable[[SourceName, SourceState | None], None],
         position: int,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
+        check: BatchCheck | None = None,
     ) -> None:
         """Begin at this position of the journal.
 
         - check_vouches: raises InLimbo if the store cannot vouch for what it lacks of a source.
         - message_bytes_max: the bytes of the largest message that a source may send.
+        - check: what the application of an embedded store allows; None: everything.
         """
+        self._check = check
         self.message_bytes_max = message_bytes_max
         self._rows = BatchRows(store, reads, position)
         self._store = store
@@ -145,7 +149,7 @@ class SourceStreams:
         """Take a batch on the hot path; None if the store holds some of its numbers.
 
         The caller then makes earlier writes readable, and calls `append_held`.
-        Raises CorruptBatch, InvalidArgument, OutOfOrder, Fenced, Closed.
+        Raises CorruptBatch, InvalidArgument, OutOfOrder, BatchRefused, Fenced, Closed.
         """
         header = check_batch(frame)
         size = len(frame)
@@ -166,6 +170,8 @@ class SourceStreams:
             held.stable_upto = max(held.stable_upto, stable_upto)
             if not state.lacks_all(first, last):
                 return None
+        if self._check is not None:
+            refuse(self._check, header, frame, size, self._store)
         if stable_upto > held.stable_upto:
             held.stable_upto = stable_upto
         stream.expected = max(stream.expected, last + 1)
@@ -179,6 +185,8 @@ class SourceStreams:
         """
         header = check_batch(frame)
         self._check_next(stream, header)
+        if self._check is not None:
+            refuse(self._check, header, frame, len(frame), self._store)
         writes = self._rows.of_any(stream.state, header, frame, header.last)
         stream.expected = max(stream.expected, header.last + 1)
         return writes
@@ -228,6 +236,8 @@ class SourceStreams:
         `append_held` raises.
         """
         self._check_next(stream, arrival.header)
+        if self._check is not None:
+            refuse(self._check, arrival.header, b"", arrival.size, self._store)
         writes = self._rows.of_large(stream.state, arrival, compared)
         stream.arrival = None
         stream.expected = max(stream.expected, arrival.header.last + 1)

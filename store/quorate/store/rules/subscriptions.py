@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from quorate.protocol.application import UNNAMED, Application
 from quorate.protocol.errors import TooManySubscriptions
+from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
@@ -30,12 +32,18 @@ class Running:
     """Whether the subscription wants a topic."""
     delivered: int
     """The messages that it is given, as the request says."""
-    where: str
-    """The filter; empty: there is none."""
+    where: Filter | None
+    """The filter; None: there is none."""
     opened: float
     """The time at which it was opened, in seconds of the store's clock that never jumps."""
     walk: Walk | None = None
     """Its places; None: the store still looks for the place where it begins."""
+    application: Application = UNNAMED
+
+    @property
+    def not_json(self) -> int:
+        """How many payloads are no JSON, of those that its filter looked into."""
+        return 0 if self.where is None else self.where.not_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,8 @@ class Subscriptions:
         self._running: set[Running] = set()
         self.most = most
         """How many may run at a time; 0: as many as come."""
+        self._not_json = 0
+        """How many payloads are no JSON, by the subscriptions that have ended."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -73,6 +83,12 @@ class Subscriptions:
             yield subscription
         finally:
             self._running.discard(subscription)
+            self._not_json += subscription.not_json
+
+    @property
+    def not_json(self) -> int:
+        """How many payloads that filters looked into so far are no JSON."""
+        return self._not_json + sum(each.not_json for each in self._running)
 
     def slowest(self, source: SourceName, lineage: Lineage) -> Slowest | None:
         """Return the subscription that has read least of a source; None: none wants it."""

@@ -121,14 +121,23 @@ class Walk:
         self._places[source] = place_at(lineage, last)
         return Range(last + 1, place.sequence)
 
+    def is_short_of(self, source: SourceName, lineage: Lineage, place: Place) -> bool:
+        """Return whether messages up to a place are still to be given. lineage: of the source."""
+        own = self._places.get(source, NO_PLACE)
+        return own < place and not self.has_ended(source, lineage)
+
+    def has_ended(self, source: SourceName, lineage: Lineage) -> bool:
+        """Return whether nothing of a source is left before the end. lineage: of the source."""
+        place = self._places.get(source, NO_PLACE)
+        return self.ending is not None and self.ending.is_reached(source, lineage, place)
+
     def read_upto(self, source: SourceName, lineage: Lineage) -> int:
         """Return the number up to which the subscription has read this stream; -1: nothing.
 
         Once it has reached the end of the source it will read no more: all counts as read.
         """
         place = self._places.get(source, NO_PLACE)
-        has_ended = self.ending is not None and self.ending.is_reached(source, lineage, place)
-        upto = SEQUENCE_MAX if has_ended else kept_upto(place, lineage)
+        upto = SEQUENCE_MAX if self.has_ended(source, lineage) else kept_upto(place, lineage)
         return min(upto, self.reading.get(source, upto + 1) - 1)
 
     def meets(self, source: SourceName, stream: Stream) -> None:
@@ -206,12 +215,21 @@ class Walk:
     def is_over(self, lineage_of: Callable[[SourceName], Lineage]) -> bool:
         """Return whether all up to the end was given. lineage_of: of a source at this store."""
         ending = self.ending
-        return ending is not None and ending.is_over(
-            lambda source: (
-                not self.wants(source)
-                or ending.is_reached(source, lineage_of(source), self._places.get(source, NO_PLACE))
-            )
+        return ending is not None and ending.is_over(partial(self._is_at_end, ending, lineage_of))
+
+    def closes_one(self, lineage_of: Callable[[SourceName], Lineage]) -> bool:
+        """Return whether one more source has been found to be at its end, as Ending.closes_one."""
+        ending = self.ending
+        return ending is not None and ending.closes_one(
+            partial(self._is_at_end, ending, lineage_of)
         )
+
+    def _is_at_end(
+        self, ending: Ending, lineage_of: Callable[[SourceName], Lineage], source: SourceName
+    ) -> bool:
+        if not self.wants(source):
+            return True
+        return ending.is_reached(source, lineage_of(source), self._places.get(source, NO_PLACE))
 
     def given(self, source: SourceName, stream: Stream, part: Range) -> None:
         """Note that these numbers were given. Batches that the walk passed may be next."""

@@ -78,7 +78,7 @@ def left_over(directory: Path) -> Run | None:
         return Run(str(fields["boot"]), str(fields["durability"]), topics)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
         detail = f"the file 'running' cannot be read: {error!r}"
         raise DataDirectoryCorrupt(str(directory), detail) from None
 

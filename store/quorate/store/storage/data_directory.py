@@ -7,6 +7,7 @@ Nothing here reads or writes rows. The directory has these files:
 - acknowledged: the number of the last synced commit, mapped into memory
 - running: present while a store runs, and after an unclean stop; see clean_shutdown
 - rocksdb/: the database; see rocksdb
+- checkpoint/: a copy that a backup reads, while it does; see checkpoint
 
 RocksDB reuses its log files, and then may lose the end of its log silently. The acknowledged mark
 detects that. The mark needs no sync: it outlives the process, and after a power failure an older
@@ -34,15 +35,19 @@ from quorate.protocol.errors import (
     StorageFailed,
 )
 
-FORMAT = 13
+FORMAT = 14
 """The number of the format. Raise it whenever an older version could not read the new format."""
+
+FORMAT_FILE = "FORMAT"
+LOCK_FILE = "lock"
+MARK_FILE = "acknowledged"
 
 _MARK = struct.Struct("<Q")
 _OURS = {
-    "FORMAT",
-    "FORMAT.new",
-    "lock",
-    "acknowledged",
+    FORMAT_FILE,
+    f"{FORMAT_FILE}.new",
+    LOCK_FILE,
+    MARK_FILE,
     "rocksdb",
     "running",
     "running.new",
@@ -63,7 +68,7 @@ def read_identity(path: Path) -> Identity | None:
     Raises DataDirectoryNewer, DataDirectoryOlder, DataDirectoryCorrupt.
     """
     try:
-        text = (path / "FORMAT").read_text()
+        text = (path / FORMAT_FILE).read_bytes()
     except FileNotFoundError:
         strangers = sorted({entry.name for entry in path.iterdir()} - _OURS)
         if strangers or (path / "rocksdb").exists():
@@ -80,8 +85,13 @@ def read_identity(path: Path) -> Identity | None:
         if number < FORMAT:
             raise DataDirectoryOlder(str(path), number, FORMAT)
         return Identity(str(fields["store"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, ArithmeticError, RecursionError, KeyError, TypeError) as error:
         raise DataDirectoryCorrupt(str(path), f"FORMAT cannot be read: {error!r}") from None
+
+
+def pack_mark(commit: int) -> bytes:
+    """Return the content of the file with the number of the last synced commit."""
+    return _MARK.pack(commit)
 
 
 class DataDirectory:
@@ -154,12 +164,12 @@ class DataDirectory:
 
     def _make(self, store: str) -> Identity:
         # The file's length must outlive a power failure: a store does not start without its mark.
-        write_synced(self.path / "acknowledged", _MARK.pack(0))
+        write_synced(self.path / MARK_FILE, pack_mark(0))
         return self._write_format(store)
 
     def _write_format(self, store: str) -> Identity:
         text = json.dumps({"format": FORMAT, "store": store})
-        replace_file(self.path / "FORMAT", f"{text}\n".encode())
+        replace_file(self.path / FORMAT_FILE, f"{text}\n".encode())
         return Identity(store)
 
 
@@ -169,7 +179,7 @@ def lock_for_reading(path: Path) -> int:
     Raises DataDirectoryInUse, or InvalidArgument if the directory is no store's.
     """
     try:
-        descriptor = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         detail = f"{path} is not a store's data directory: it has no lock ({error.strerror})"
         raise InvalidArgument("directory", detail) from None
@@ -178,7 +188,7 @@ def lock_for_reading(path: Path) -> int:
 
 
 def _lock_for_writing(path: Path) -> int:
-    descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     _lock(path, descriptor, fcntl.LOCK_EX)
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
@@ -196,7 +206,7 @@ def _lock(path: Path, descriptor: int, how: int) -> None:
 
 def _map_mark(path: Path) -> mmap.mmap:
     try:
-        with (path / "acknowledged").open("r+b") as file:
+        with (path / MARK_FILE).open("r+b") as file:
             return mmap.mmap(file.fileno(), _MARK.size)
     except (FileNotFoundError, ValueError):
         detail = "the file 'acknowledged' is missing or too short"

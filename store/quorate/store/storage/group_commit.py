@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from quorate.protocol.errors import QuorateError, StorageFailed
+from quorate.store.durations import Durations
 from quorate.store.storage.interface import (
     Storage,
     Table,
@@ -90,8 +91,8 @@ class Writer:
         self.on_committed: Callable[[int], None] = _nobody
         """Called, on the event loop, with the number of each commit that is durable."""
         self.failure: QuorateError | None = None
-        self.syncs = 0
-        self.sync_seconds = 0.0
+        self.sync_durations = Durations()
+        """How long each sync took."""
         self._thread = threading.Thread(target=self._run, name="quorate-writer", daemon=True)
 
     def start(self) -> None:
@@ -199,8 +200,7 @@ class Writer:
         if commit.sync:
             before = time.monotonic()
             self._storage.sync()
-            self.sync_seconds += time.monotonic() - before
-            self.syncs += 1
+            self.sync_durations.observe(time.monotonic() - before)
             self._acknowledged(commit.number)
 
     # On the event loop.

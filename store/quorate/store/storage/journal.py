@@ -10,7 +10,7 @@ from quorate.store.storage.interface import Reads, Table
 from quorate.store.storage.large_batches import LargeRow, large_row
 from quorate.store.storage.records import position_key, position_of
 
-_LAST = position_key(2**64 - 1)
+POSITION_MAX = 2**64 - 1
 _SCANNED_ROWS = 16
 """Few: a row may have as many bytes as a batch may."""
 
@@ -29,16 +29,20 @@ class JournalRow:
 
 
 def rows_from(
-    reads: Reads, position: int, rows_max: int, bytes_max: int
+    reads: Reads, position: int, rows_max: int, bytes_max: int, end: int = POSITION_MAX
 ) -> tuple[list[JournalRow], bool]:
     """Return rows at this position or behind it, in order, and whether no row follows them.
 
-    The rows are at most so many, and end soon behind so many bytes. Raises StorageFailed.
+    The rows are at most so many, and end soon behind so many bytes. end: no row is read at this
+    position or behind it. Raises StorageFailed.
     """
+    if position >= end:
+        return [], True
+    last = position_key(end - 1)
     found: list[JournalRow] = []
     size = 0
     while len(found) < rows_max and size < bytes_max:
-        rows = reads.scan(Table.JOURNAL, position_key(position), _LAST, _SCANNED_ROWS)
+        rows = reads.scan(Table.JOURNAL, position_key(position), last, _SCANNED_ROWS)
         found += (_row(position_of(key), value) for key, value in rows)
         if len(rows) < _SCANNED_ROWS:
             return found, True

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
+from quorate.protocol.application import UNNAMED, Application
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
@@ -311,6 +312,8 @@ class ReceiverRecord:
     confirmed_epoch: int = 0
     """The receiver's epoch in which it acknowledged last, or was new. Once that epoch was ended by
     a deregistration the position is void."""
+    application: Application = UNNAMED
+    """The application that registered last since the store started. It is not on the disk."""
 
     def is_of_another(self, epoch: int, instance: bytes) -> bool:
         """Return whether another instance is known to be registered in this very epoch."""

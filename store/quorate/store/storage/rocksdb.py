@@ -17,6 +17,7 @@ from typing import cast
 
 from rocksdict import (
     AccessType,
+    Checkpoint,
     CompactOptions,
     DBCompressionType,
     Options,
@@ -103,6 +104,11 @@ class RocksStorage:
             # Writes must not wait for a compaction.
             options.set_exclusive_manual_compaction(False)
             self._tables[table].compact_range(first, last + b"\0", options)
+
+    def checkpoint(self, path: Path) -> None:
+        """Make a copy of all that was written so far in a new directory. Raises StorageFailed."""
+        with self._failing():
+            Checkpoint(self._database).create_checkpoint(str(path))
 
     def close(self) -> None:
         """Close the database and all tables. Raises StorageFailed if one of them fails to close."""

@@ -8,28 +8,37 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import repeat
+from operator import itemgetter
+from typing import NamedTuple
 
 from quorate.protocol.bookmarks import Place
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
-from quorate.store.storage.interface import Reads, Row, Table
+from quorate.store.storage.interface import Reads, Row, Table, Write
 from quorate.store.storage.records import Malformed
 
-_ROWS, _PLACES = b"r", b"p"
+_ROWS, _PLACES, _HIDDEN = b"r", b"p", b"h"
 _PREFIX_BYTES = 16
 _SESSION = struct.Struct(">Q")
-_ROW = struct.Struct(">Qqqq")
+_TIME = struct.Struct(">q")
+_ROW = struct.Struct(">QqqqI")
 _PLACE = struct.Struct(">QqQq")
 _END = b"\0\0"
+_KEY_STEP = 64
+"""The candidates of one key that one read returns at most."""
 NEVER = 2**63 - 1
 """Stands for the time at which a message expires that does not."""
+_EXPIRES = slice(24, 32)
+"""The place of the time at which a candidate expires, in its packed form."""
+_NEVER_PACKED = _TIME.pack(NEVER)
 _ABOVE = b"\xff" * (_SESSION.size + 1)
 """It is above every part of a key that follows a prefix: keys of topics begin with a letter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """The last stable message of one key from one source, as a row has it."""
 
     session_id: int
@@ -40,8 +49,15 @@ class Candidate:
     """The time of the message, by its source's clock."""
     expires_ns: int
     """The time at which the message expires; NEVER: it does not."""
-    frame: bytes
-    """A batch of the message alone; empty: with this message the key has no row."""
+    payload_at: int
+    """The offset of the payload in the body, in bytes."""
+    body: bytes
+    """The body of a batch of the message alone; empty: with this message the key has no row."""
+
+    @property
+    def payload(self) -> bytes:
+        """The payload of the message."""
+        return self.body[self.payload_at :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +82,18 @@ def row_key(prefix: bytes, key: bytes, session_id: int) -> bytes:
     return _before_session(prefix, key) + _SESSION.pack(session_id)
 
 
+def rows_to_write(prefix: bytes, session_id: int, packed: Mapping[bytes, bytes]) -> list[Write]:
+    """Return the rows of the candidates of a source, which are packed, by key.
+
+    They are in the order of their keys: the database takes rows in order sooner.
+    """
+    before, behind = _ROWS + prefix, _END + _SESSION.pack(session_id)
+    keys = [before + key.replace(b"\0", b"\0\xff") + behind for key in packed]
+    rows = list(map(Write, repeat(Table.STATE), keys, packed.values()))
+    rows.sort(key=itemgetter(1))
+    return rows
+
+
 def _before_session(prefix: bytes, key: bytes) -> bytes:
     # So no key is the beginning of another one, and they keep their order.
     return _ROWS + prefix + key.replace(b"\0", b"\0\xff") + _END
@@ -74,6 +102,11 @@ def _before_session(prefix: bytes, key: bytes) -> bytes:
 def same_key(row: bytes) -> bytes:
     """Return what the rows of one key of a topic have in common."""
     return row[: -_SESSION.size]
+
+
+def row_of_source(same: bytes, session_id: int) -> bytes:
+    """Return the key of the row of a source. same: what the rows of the key have in common."""
+    return same + _SESSION.pack(session_id)
 
 
 def key_of(row: bytes) -> bytes:
@@ -108,18 +141,64 @@ def whole_keys(reads: Reads, first: bytes, last: bytes, limit: int) -> list[Row]
         limit *= 2
 
 
+def rows_with_key(reads: Reads, prefix: bytes, key: bytes) -> list[Row]:
+    """Return all that is stored of one key of a topic. Raises StorageFailed."""
+    first, last = rows_of_key(prefix, key)
+    found: list[Row] = []
+    while rows := reads.scan(Table.STATE, first, last, _KEY_STEP):
+        found += rows
+        if len(rows) < _KEY_STEP:
+            break
+        first = rows[-1][0] + b"\0"
+    return found
+
+
 def pack_candidate(candidate: Candidate) -> bytes:
-    epoch, sequence = candidate.epoch, candidate.sequence
-    return _ROW.pack(epoch, sequence, candidate.time_ns, candidate.expires_ns) + candidate.frame
+    return _ROW.pack(*candidate[1:-1]) + candidate.body
+
+
+pack_before_body = _ROW.pack
+"""Pack what a row has before the body of its message: epoch, sequence, times and payload_at."""
+
+
+def leaves_no_row(packed: bytes) -> bool:
+    """Return whether a key has no row with this candidate, or none from some time on."""
+    return len(packed) == _ROW.size or packed[_EXPIRES] != _NEVER_PACKED
 
 
 def unpack_candidate(key: bytes, value: bytes) -> Candidate:
     try:
-        session_id = _SESSION.unpack(key[-_SESSION.size :])[0]
-        epoch, sequence, time_ns, expires_ns = _ROW.unpack_from(value)
+        facts = _SESSION.unpack(key[-_SESSION.size :]) + _ROW.unpack_from(value)
     except struct.error as error:
         raise Malformed(f"a row of the state of the world cannot be read: {error}") from None
-    return Candidate(session_id, epoch, sequence, time_ns, expires_ns, value[_ROW.size :])
+    return Candidate._make((*facts, value[_ROW.size :]))
+
+
+def is_row_key(key: bytes) -> bool:
+    """Return whether this is the key of a candidate."""
+    return key.startswith(_ROWS)
+
+
+def hidden_key(prefix: bytes) -> bytes:
+    """Return the key of the time up to which candidates that hid others have been removed."""
+    return _HIDDEN + prefix
+
+
+def pack_hidden(time_ns: int) -> bytes:
+    return _TIME.pack(time_ns)
+
+
+def unpack_hidden(value: bytes | None) -> int:
+    """Return the time up to which candidates that hid others have been removed.
+
+    value: None: none was.
+    """
+    if value is None:
+        return -NEVER
+    try:
+        return int(_TIME.unpack(value)[0])
+    except struct.error as error:
+        raise Malformed(f"a time in the state of the world cannot be read: {error}") from None
 
 
 def progress_key(prefix: bytes, session_id: int) -> bytes:

@@ -154,16 +154,20 @@ class Keeper:
         for state in list(self._core.sources.values()):
             await turn.pause()
             if self._core.sources.get(state.name) is state:
-                await self._look_at(state, news)
-            if self._core.sources.get(state.name) is state:
-                self._write_stamps(state)
+                await self._look_at(state, news, turn)
+            for who in _identities_of(state):
+                await turn.pause()
+                if self._core.sources.get(state.name) is not state:
+                    break
+                if not who.receiver or who.receiver in state.receivers:
+                    self._write_stamps(state, [who])
         await self._proxying.look(steady, turn)
 
     def stop(self) -> None:
         """Write the signs of life that a restart must know."""
         if self._engine.writer.failure is None:
             for state in self._core.sources.values():
-                self._write_stamps(state, all_of_them=True)
+                self._write_stamps(state, _identities_of(state), all_of_them=True)
 
     # Sources and receivers that live.
 
@@ -178,7 +182,10 @@ class Keeper:
             self._engine.directory.changed(source)
         return [heard.answer for heard in answering.values()]
 
-    async def _look_at(self, state: SourceState, news: Sequence[PeerAnswer]) -> None:
+    async def _look_at(self, state: SourceState, news: Sequence[PeerAnswer], turn: Turn) -> None:
+        overdue = await self._overdue_receivers(state, turn)
+        if self._core.sources.get(state.name) is not state:
+            return
         told = [known for each in news if (known := each.sources.get(state.name)) is not None]
         for known in told:
             if deregistered_elsewhere(state, known, told):
@@ -196,12 +203,23 @@ class Keeper:
             await self._bury(state, store_v1.DELETION_EXPIRED)
             return
         writes = self._hear_of_ends(state, told)
-        for session_id in list(state.receivers):
-            if self._lives.overdue(Who(state.name, session_id)):
+        for session_id in overdue:
+            # It may have been back since, or ended.
+            who = Who(state.name, session_id)
+            if session_id in state.receivers and self._lives.overdue(who):
                 _log.info("receiver %#x of %s is deleted: its time is over", session_id, state.name)
                 writes += self._identities.expire_receiver(state, session_id, self._core.reg_ids)
         if writes:
             await self._write(state, writes)
+
+    async def _overdue_receivers(self, state: SourceState, turn: Turn) -> list[int]:
+        """Return the receivers whose time is over. A source may have many."""
+        overdue = list[int]()
+        for session_id in list(state.receivers):
+            await turn.pause()
+            if self._lives.overdue(Who(state.name, session_id)):
+                overdue.append(session_id)
+        return overdue
 
     def _hear_of_ends(self, state: SourceState, told: Sequence[SourceKnowledge]) -> list[Write]:
         """Return the rows that follow from the receivers' tombstones at peers."""
@@ -234,9 +252,10 @@ class Keeper:
         reg_ids = self._core.reg_ids
         return receiver_positions.learn(state, policies(record), told, self._identities, reg_ids)
 
-    def _write_stamps(self, state: SourceState, *, all_of_them: bool = False) -> None:
-        """Write the signs of life of one source and its receivers, as far as they are due."""
-        known = [Who(state.name, receiver) for receiver in (0, *state.receivers)]
+    def _write_stamps(
+        self, state: SourceState, known: Iterable[Who], *, all_of_them: bool = False
+    ) -> None:
+        """Write the signs of life of these identities of a source, as far as they are due."""
         for who in self._lives.stamps(known, all_of_them=all_of_them):
             self._engine.submit(state, [self._identities.life_row(state, who.receiver)], False)
 
@@ -489,6 +508,11 @@ class Keeper:
 
     async def _write(self, state: SourceState, writes: Sequence[Write]) -> None:
         await self._engine.writer.durable(self._engine.submit(state, writes))
+
+
+def _identities_of(state: SourceState) -> list[Who]:
+    """Return a source, and each of its receivers."""
+    return [Who(state.name, receiver) for receiver in (0, *state.receivers)]
 
 
 def _by_names(

@@ -79,6 +79,10 @@ class Peers:
         """Return a channel to a peer for one task, which closes it."""
         return open_channel(address, self._tls)
 
+    def channel_to(self, address: str) -> grpc.aio.Channel:
+        """Return the channel to a peer that the polls use. Nobody else closes it."""
+        return next(peer.lasting.channel for peer in self._peers if peer.address == address)
+
     def inventories(self) -> Mapping[str, Heard]:
         """Return the latest answer of each peer by its name, if that answer counts."""
         return {item.answer.store: item for item in self.heard().values() if item.counts}

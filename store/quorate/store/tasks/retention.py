@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import heapq
 import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
@@ -57,6 +59,8 @@ STEP_BATCHES = 256
 """The count of batches that go in one commit at most."""
 STEPS_MAX = 16
 """The count of steps for one source in one round at most."""
+WHOLE_STEPS_MAX = 64
+"""The count of steps for the bound of the whole store in one round at most."""
 SEARCH_SECONDS = 60.0
 """Seconds from one search for all released batches to the next."""
 COMPACT_BYTES_MIN = 64 * 1024 * 1024
@@ -67,6 +71,17 @@ COMPACT_SECONDS = 60.0
 """Seconds after the first removal at which the journal is compacted, however few bytes it frees."""
 
 T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Released:
+    """The messages of a source that have gone because an operator asked for it."""
+
+    messages: int = 0
+    bytes: int = 0
+    """The bytes of their batches in the journal."""
+    kept_because: str = ""
+    """Why older messages stay; empty: nothing keeps any."""
 
 
 class Releasing:
@@ -82,6 +97,7 @@ class Releasing:
         shortest: float,
         ages: Ages,
         subscriptions: Subscriptions,
+        bytes_max: int,
     ) -> None:
         """Make the retention of a store.
 
@@ -89,6 +105,7 @@ class Releasing:
         - shortest: the shortest bound of time in seconds; 0: there is none.
         - ages: the marks of age that the disk has.
         - subscriptions: those that run at the store.
+        - bytes_max: the bytes of all batches that the store may have; 0: no such bound.
         """
         self._engine = engine
         self._executor = executor
@@ -98,6 +115,9 @@ class Releasing:
         self._shortest = shortest
         self._ages = ages
         self._subscriptions = subscriptions
+        self._bytes_max = bytes_max
+        self.whole_kept_because = ""
+        """Why the store has more than its bound of bytes; empty: it does not."""
         self._waits = SubscriberWaits()
         self._observed_before = ages.marks[-1].observed if ages.marks else 0.0
         self._search_from: int | None = 0
@@ -113,6 +133,8 @@ class Releasing:
         """Why a released batch stays in the journal because of an unreadable row; by position."""
         self._told: set[int] = set()
         """The positions of such batches that the log has named."""
+        self._acting = asyncio.Lock()
+        """A round and an operator's release never let go at the same time."""
         self._kept: dict[SourceName, str] = {}
         self._unread_sources: dict[SourceName, str] = {}
         """Sources of which nothing goes because rows are unreadable, with the error."""
@@ -142,12 +164,17 @@ class Releasing:
 
     async def round(self) -> None:
         """Run one round. Raises StorageFailed."""
+        async with self._acting:
+            await self._round()
+
+    async def _round(self) -> None:
         self._note_age()
         turn = Turn()
         for state in list(self._engine.core.sources.values()):
             await turn.pause()
             if bounds := self._bounds(state.name.topic):
                 await self._try_to_look_at(state, bounds)
+        await self._look_at_whole()
         now = time.monotonic()
         if now >= self._searched_at + SEARCH_SECONDS:
             self._search_from, self._searched_at = 0, now
@@ -168,6 +195,39 @@ class Releasing:
             bytes=self.bytes,
             held_up=self._held_up or next(iter(self._unread.values()), ""),
         )
+
+    async def release(self, state: SourceState, below: int, *, unread_too: bool) -> Released:
+        """Let the batches of a source go that are wholly below a number, in order.
+
+        unread_too: also those that subscriptions have yet to read.
+        """
+        released = Released()
+        try:
+            released.kept_because = await self._release(state, below, unread_too, released)
+        except (StorageUnreadable, CorruptBatch) as error:
+            released.kept_because = str(error)
+        return released
+
+    async def _release(
+        self, state: SourceState, below: int, unread_too: bool, released: Released
+    ) -> str:
+        """Let them go and count them; return why others stay; empty: nothing keeps any."""
+        while self._engine.core.sources.get(state.name) is state:
+            async with self._acting:
+                rows = await self._oldest_rows(state, below - 1, STEP_BATCHES)
+                if rows is None:
+                    continue
+                limit = self._limit(state, self._bounds(state.name.topic))
+                if not unread_too:
+                    slowest = self._subscriptions.slowest(state.name, state.lineage)
+                    limit = retention.as_far_as_read(limit, slowest)
+                going, why = retention.choose_below(rows, below, limit)
+                if not going:
+                    return why
+                before = state.held.released_bytes
+                released.messages += await self._let_go(state, going)
+                released.bytes += state.held.released_bytes - before
+        return "the source was deregistered meanwhile"
 
     # The first phase: releasing batches.
 
@@ -202,19 +262,73 @@ class Releasing:
             going = await self._going(state, bounds)
             if not going:
                 return
-            messages = sum(row.last - row.first + 1 for row in going)
-            trusted = retention.readable(self._engine.reads, state, going)
-            writes = retention.let_go(self._engine.reads, state, going)
-            await self._engine.writer.durable(self._engine.submit(state, writes))
-            self.messages += messages
-            lowest = min(row.position for row in going)
-            self._search_from = min(self._search_from or lowest, lowest)
-            # The next step needs to know how many bytes are left.
-            await self._reclaim(trusted)
+            await self._let_go(state, going)
+
+    @property
+    def _excess(self) -> int:
+        """The bytes that the whole store has too many; 0 or less: it is within its bound."""
+        if not self._bytes_max:
+            return 0
+        sources = self._engine.core.sources.values()
+        return sum(state.journal_bytes for state in sources) - self._bytes_max
+
+    async def _look_at_whole(self) -> None:
+        """Let the oldest batches of any source go while the store is over its bound of bytes."""
+        if self._excess <= 0:
+            self.whole_kept_because = ""
+            return
+        oldest: list[tuple[int, int, SourceState]] = []
+        turn = Turn()
+        for state in list(self._engine.core.sources.values()):
+            await turn.pause()
+            if rows := await self._readable_rows(state, 1):
+                heapq.heappush(oldest, (rows[0].position, state.reg_id, state))
+        kept = ""
+        for _ in range(WHOLE_STEPS_MAX):
+            if not oldest or (excess := self._excess) <= 0:
+                break
+            _, _, state = heapq.heappop(oldest)
+            before = oldest[0][0] if oldest else SEQUENCE_MAX
+            rows = await self._readable_rows(state, STEP_BATCHES)
+            bounds = self._bounds(state.name.topic)
+            limit = self._read(state, bounds, self._limit(state, bounds))
+            going, why = retention.choose_before(rows, before, excess, limit)
+            if going:
+                await self._let_go(state, going)
+            if why:
+                kept = kept or f"{state.name}: {why}"
+            elif left := rows[len(going) :] or await self._readable_rows(state, 1):
+                heapq.heappush(oldest, (left[0].position, state.reg_id, state))
+        if not oldest:
+            self._note_whole_kept(kept if self._excess > 0 else "")
+
+    async def _readable_rows(self, state: SourceState, count: int) -> list[IndexEntry]:
+        """Return the oldest rows of a source; none while they cannot be read."""
+        try:
+            return await self._oldest_rows(state, SEQUENCE_MAX, count) or []
+        except (StorageUnreadable, CorruptBatch):
+            return []
+
+    def _note_whole_kept(self, why: str) -> None:
+        if why and not self.whole_kept_because:
+            _log.warning("the store is over store_bytes_max, and cannot let more go: %s", why)
+        self.whole_kept_because = why
+
+    async def _let_go(self, state: SourceState, going: list[IndexEntry]) -> int:
+        """Let go of the oldest rows of a source, which were read just now. Return the messages."""
+        messages = sum(row.last - row.first + 1 for row in going)
+        trusted = retention.readable(self._engine.reads, state, going)
+        writes = retention.let_go(self._engine.reads, state, going)
+        await self._engine.writer.durable(self._engine.submit(state, writes))
+        self.messages += messages
+        lowest = min(row.position for row in going)
+        self._search_from = min(self._search_from or lowest, lowest)
+        # The next step needs to know how many bytes are left.
+        await self._reclaim(trusted)
+        return messages
 
     async def _going(self, state: SourceState, bounds: Bounds) -> list[IndexEntry]:
         """Wait until the rows are durable, then return the oldest ones that may go."""
-        engine = self._engine
         low = state.held.ranges.low
         if low == NOTHING or not self._may_be_due(state, bounds):
             self._note_kept(state.name, "")
@@ -222,20 +336,9 @@ class Releasing:
             return []
         # While a condition keeps the source, reading one row is enough.
         count = 1 if state.name in self._kept else STEP_BATCHES
-        limit = self._limit(state, bounds)
-        await engine.settled_range(state, low, limit.upto)
-        before = engine.as_held(state, low, limit.upto)
-        rows = await self._in_thread(
-            lambda: list(
-                islice(
-                    index.entries(engine.reads, state.reg_id, low, SEQUENCE_MAX, count + 1),
-                    count,
-                )
-            )
-        )
-        gone = engine.core.sources.get(state.name) is not state
-        if gone or before != engine.as_held(state, low, limit.upto):
-            return []  # the rows have changed: the next round looks again
+        rows = await self._oldest_rows(state, self._limit(state, bounds).upto, count)
+        if rows is None:
+            return []
         if rows:
             self._oldest[state.reg_id] = (low, rows[0])
         held = self._limit(state, bounds)
@@ -248,6 +351,29 @@ class Releasing:
         elif rows and not going and not kept:
             self._waits.over(state.name)
         return going
+
+    async def _oldest_rows(
+        self, state: SourceState, upto: int, count: int
+    ) -> list[IndexEntry] | None:
+        """Wait until the rows up to a number are durable, then return the oldest ones.
+
+        Return None if they have changed meanwhile: then the next look finds them.
+        """
+        engine, low = self._engine, state.held.ranges.low
+        if low == NOTHING:
+            return []
+        await engine.settled_range(state, low, upto)
+        before = engine.as_held(state, low, upto)
+        rows = await self._in_thread(
+            lambda: list(
+                islice(
+                    index.entries(engine.reads, state.reg_id, low, SEQUENCE_MAX, count + 1),
+                    count,
+                )
+            )
+        )
+        gone = engine.core.sources.get(state.name) is not state
+        return None if gone or before != engine.as_held(state, low, upto) else rows
 
     def _may_be_due(self, state: SourceState, bounds: Bounds) -> bool:
         """Return whether the oldest rows need to be read, because one may be over a bound."""

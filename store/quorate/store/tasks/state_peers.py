@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 
+from quorate.protocol.columns import Body
 from quorate.protocol.errors import (
     InvalidArgument,
     NotAStore,
@@ -57,7 +58,14 @@ async def ask_peer(
 
 
 def candidate_of(source: SourceName, wire: store_v1.StateCandidate) -> Candidate:
-    """Return the candidate of a message."""
+    """Return the candidate of a message. Raises CorruptBatch."""
+    body = wire.row
     return Candidate(
-        source.session_id, wire.epoch, wire.sequence, wire.time_ns, wire.expires_ns, wire.row
+        source.session_id,
+        wire.epoch,
+        wire.sequence,
+        wire.time_ns,
+        wire.expires_ns,
+        Body(body, 0, 1).payloads.at if body else 0,
+        body,
     )

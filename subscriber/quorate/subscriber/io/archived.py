@@ -79,7 +79,7 @@ class Beginning:
     ends: Position | None
     """The position where it ends; None: it does not, or it is not known yet."""
     ranges: Mapping[SourceName, Range]
-    """What the archive has between them."""
+    """The range of each source that the archive has between the two."""
 
 
 class Archived:
@@ -140,14 +140,20 @@ class Archived:
         left = tuple(each for each in begin.bookmarks if each != bookmark)
         return replace(begin, bookmarks=left) if left else Time(self.cut.time_ns)
 
-    async def ends_at(self, end: Behind | Ahead, unknown: str) -> Time | None:
-        """Return where to end at the stores, which lack the bookmark that the archive has.
+    async def ends_at(self, end: Behind | Ahead, unknown: str) -> Behind | Ahead | Time | None:
+        """Return where to end at the stores, which lack a bookmark that the archive has.
 
-        None: the archive does not have it, or it is not that of the end.
+        It is earlier than those that the stores know. If they know none of them, the latest time
+        decides. None: the archive does not have it, or it is not of the end.
         """
         bookmark = next((each for each in end.bookmarks if str(each) == unknown), None)
-        self.end_cut = await self._cut_of(end, bookmark)
-        return None if self.end_cut is None else Time(self.end_cut.time_ns)
+        cut = await self._cut_of(end, bookmark)
+        if cut is None:
+            return None
+        if self.end_cut is None or cut.time_ns > self.end_cut.time_ns:
+            self.end_cut = cut
+        left = tuple(each for each in end.bookmarks if each != bookmark)
+        return replace(end, bookmarks=left) if left else Time(self.end_cut.time_ns)
 
     async def _cut_of(self, marks: Behind | Ahead, bookmark: Bookmark | None) -> Cut | None:
         time_ns = None if bookmark is None else await asyncio.to_thread(self._time_of, bookmark)

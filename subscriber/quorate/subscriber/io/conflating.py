@@ -30,7 +30,7 @@ class Conflating:
         self._conflation: Conflation[ReplayedMessage] = Conflation(interval)
         self._batch: ReplayedBatch | None = None
         self._notice: Notice | None = None
-        """What is handed over behind all that waits."""
+        """The notice that is handed over behind all messages that wait."""
 
     @property
     def position(self) -> Position:
@@ -84,7 +84,7 @@ class Conflating:
         if batch is not self._batch:
             self._batch = batch
             self._conflation.begin(batch.source, batch.epoch, batch.numbers, behind(), batch.taken)
-        # What waits for long must not keep the other messages of its batch in memory.
+        # A message that waits for long must not keep the other messages of its batch in memory.
         message = alone(message)
         key = self._key.of(batch.topic, message.key, message.payload)
         values = (message.payload, message.key or b"", *message.properties.values())

@@ -10,6 +10,7 @@ from quorate.protocol.errors import CorruptBatch, Unreachable
 from quorate.protocol.fragments import Assembly, LargeBatch
 from quorate.protocol.framing import BatchHeader, body_of, check_batch
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.wire import position_from_wire, source_from_wire
 from quorate.subscriber.io.archived import Archived
 from quorate.subscriber.items import Completed, Gap, GapCause, Notice, ReplayedBatch, Withdrawn
@@ -82,11 +83,12 @@ class Replay:
         return response
 
     def _item(self, follower: Follower, given: store_v1.Given) -> Given | None:
+        stable_upto = given.stable_upto if given.HasField("stable_upto") else SEQUENCE_MAX
         match given.WhichOneof("kind"):
             case "fetched":
-                return self._fetched(follower, given.fetched)
+                return self._fetched(follower, given.fetched, stable_upto)
             case "selected":
-                return self._selected(follower, given.selected)
+                return self._selected(follower, given.selected, stable_upto)
             case "gone":
                 return self._gone(follower, given.gone)
             case "moved":
@@ -97,7 +99,9 @@ class Replay:
                 return self._set_aside(follower, given.set_aside)
         return None
 
-    def _fetched(self, follower: Follower, fetched: v1.Fetched) -> ReplayedBatch | None:
+    def _fetched(
+        self, follower: Follower, fetched: v1.Fetched, stable_upto: int
+    ) -> ReplayedBatch | None:
         first, last = fetched.first, fetched.last
         if fetched.HasField("fragment"):
             large = self._joined(fetched.fragment)
@@ -112,7 +116,8 @@ class Replay:
         before = follower.place(source) if first else NO_PLACE
         follower.consecutive(self._store, source, header.epoch, first, last)
         rows = slice(first - header.first, last - header.first + 1)
-        return ReplayedBatch(header, body_of(frame, header), rows, range(first, last + 1), before)
+        body, numbers = body_of(frame, header), range(first, last + 1)
+        return ReplayedBatch(header, body, rows, numbers, before, stable_upto=stable_upto)
 
     def _check(self, header: BatchHeader, first: int, last: int) -> None:
         if not header.first <= first <= last <= header.last:
@@ -128,7 +133,9 @@ class Replay:
         batch, self._assembly = self._assembly.batch(), None
         return batch
 
-    def _selected(self, follower: Follower, selected: store_v1.Selected) -> ReplayedBatch:
+    def _selected(
+        self, follower: Follower, selected: store_v1.Selected, stable_upto: int
+    ) -> ReplayedBatch:
         header = check_batch(selected.batch)
         numbers = [header.first + offset for offset in selected.offsets]
         if len(numbers) != header.last - header.first + 1 or numbers[-1] > selected.upto:
@@ -139,7 +146,8 @@ class Replay:
         self._check_numbers(numbers, before.sequence + 1)
         follower.moved(self._store, header.source, Place(header.epoch, selected.upto))
         body = body_of(selected.batch, header)
-        return ReplayedBatch(header, body, slice(0, len(numbers)), numbers, before)
+        rows = slice(0, len(numbers))
+        return ReplayedBatch(header, body, rows, numbers, before, stable_upto=stable_upto)
 
     def _check_numbers(self, numbers: list[int], due: int) -> None:
         before = due - 1

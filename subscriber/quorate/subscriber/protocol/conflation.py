@@ -128,10 +128,10 @@ class Conflation(Generic[M]):
         self._bytes_max = bytes_max
         self._messages_max = messages_max
         self._waiting: dict[Hashable, Conflated[M]] = {}
-        """What waits by key, in the order of the newest messages."""
+        """The messages that wait, by key, in the order of the newest ones."""
         self._due: deque[Conflated[M]] = deque()
         self._window: _Window | None = None
-        """What waits or is due belongs to it; None: nothing does."""
+        """The window of all that waits or is due; None: nothing does."""
         self._bytes = self._messages = 0
         self._position = Position()
         self._batch: _Batch | None = None

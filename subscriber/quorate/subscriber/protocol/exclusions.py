@@ -20,7 +20,7 @@ _NEEDS = {
     ("conflation", "conflation_key"): 'such as "key"',
     ("conflation_key", "conflation"): 'such as "500ms"',
 }
-"""What the second may be, without which the first has no sense."""
+"""An example of the second, without which the first has no sense."""
 
 
 def check(given: set[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from quorate.protocol.bookmarks import NO_PLACE, Place, Position
 from quorate.protocol.identity import SourceName
@@ -17,13 +17,22 @@ from quorate.protocol.identity import SourceName
 class Open:
     """A batch that was handed over and is not consumed as a whole."""
 
-    __slots__ = ("before", "behind", "consumed", "left", "numbers")
+    __slots__ = ("_on_consumed", "before", "behind", "consumed", "left", "numbers")
 
-    def __init__(self, numbers: Sequence[int], before: Place, behind: Place) -> None:
+    def __init__(
+        self,
+        numbers: Sequence[int],
+        before: Place,
+        behind: Place,
+        on_consumed: Callable[[], None] | None = None,
+    ) -> None:
         """Begin with nothing consumed.
 
-        before: the source's place before the batch. behind: its place once all is consumed.
+        - before: the source's place before the batch.
+        - behind: its place once all is consumed.
+        - on_consumed: is called for each message that is consumed.
         """
+        self._on_consumed = on_consumed
         self.numbers = numbers
         self.before = before
         self.behind = behind
@@ -35,6 +44,8 @@ class Open:
         if row < len(self.consumed) and not self.consumed[row]:
             self.consumed[row] = 1
             self.left -= 1
+            if self._on_consumed is not None:
+                self._on_consumed()
 
     def keep(self, rows: int, behind: Place) -> None:
         """Forget the messages behind these first ones: they are void. behind: the place then."""
@@ -55,15 +66,19 @@ class Open:
 class Progress:
     """The messages of one subscription that were handed over, and which of them are consumed."""
 
-    def __init__(self) -> None:
-        """Begin with nothing handed over."""
+    def __init__(self, on_consumed: Callable[[], None] | None = None) -> None:
+        """Begin with nothing handed over.
+
+        on_consumed: is called for each message that is consumed, on the thread of that call.
+        """
+        self._on_consumed = on_consumed
         self._open: dict[SourceName, deque[Open]] = {}
 
     def handed(
         self, source: SourceName, numbers: Sequence[int], before: Place, behind: Place
     ) -> Open:
         """Note that messages were handed over."""
-        batch = Open(numbers, before, behind)
+        batch = Open(numbers, before, behind, self._on_consumed)
         self._open.setdefault(source, deque()).append(batch)
         return batch
 

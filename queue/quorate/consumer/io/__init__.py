@@ -1,0 +1,1 @@
+"""The call of a consumer to the dispatcher of its queue."""

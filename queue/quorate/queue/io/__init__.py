@@ -1,0 +1,1 @@
+"""The tasks and calls of a dispatcher."""

@@ -1,0 +1,100 @@
+"""The slices of a source's stream that rows are made of: read in a thread, within bounds.
+
+Which message of a slice is the candidate of a key is decided in quorate.store.rules.state_rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from quorate.protocol.errors import CorruptBatch, StorageFailed
+from quorate.protocol.framing import read_header
+from quorate.protocol.identity import SourceName
+from quorate.protocol.keying import Keying
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.ranges import Range
+from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.state_rows import candidates_of
+from quorate.store.storage.interface import Reads, Write
+from quorate.store.storage.large_batches import load_large
+from quorate.store.storage.reader import StoredBatch, passed_upto, read_rows
+from quorate.store.storage.state_records import leaves_no_row, rows_to_write
+from quorate.store.tasks.state_progress import Keyed
+
+SLICE_BYTES = 256 * 1024
+"""Bytes of the batches that one slice reads, about."""
+_BATCHES_MAX = 256
+"""The most batches of one slice."""
+
+
+@dataclass(slots=True)
+class Slice:
+    """The outcome of reading some batches of a source."""
+
+    candidates: dict[bytes, bytes] = field(default_factory=dict)
+    """The candidates, packed, by key."""
+    left_out: int = 0
+    upto: int | None = None
+    """The last number that was read; None: none was."""
+    batches: int = 0
+    bytes: int = 0
+    problem: StoredBatch | None = None
+    """The batch behind it, which cannot be read."""
+    rows: list[Write] = field(default_factory=list)
+    """The candidates as rows, if `make_rows` read them."""
+    hides: bool = False
+    """Whether some of these rows leave their keys without a row, now or later."""
+
+    @property
+    def batches_next(self) -> int:
+        """How many batches to read next, so that a slice has about its bytes."""
+        fitting = self.batches * SLICE_BYTES // max(self.bytes, 1)
+        return max(1, min(_BATCHES_MAX, fitting))
+
+
+def make_rows(reads: Reads, state: SourceState, wanted: Range, count: int, keyed: Keyed) -> Slice:
+    """Read as `read_slice` does, and make rows of the candidates."""
+    source = state.name
+    made = read_slice(reads, state.reg_id, source, wanted, count, keyed.keying)
+    made.rows = rows_to_write(keyed.prefix, source.session_id, made.candidates)
+    made.hides = any(map(leaves_no_row, made.candidates.values()))
+    return made
+
+
+def read_slice(
+    reads: Reads, reg_id: int, source: SourceName, wanted: Range, count: int, keying: Keying
+) -> Slice:
+    """Read the first batches of a range as far as they are on the disk, and find their rows."""
+    made = Slice()
+    try:
+        upto = passed_upto(reads, reg_id, wanted, SEQUENCE_MAX, count)
+    except (StorageFailed, CorruptBatch) as error:
+        made.problem = StoredBatch(Range(wanted.first, wanted.first), b"", str(error))
+        return made
+    if upto < wanted.first:
+        return made
+    stored = read_rows(reads, reg_id, source, Range(wanted.first, upto), count)
+    for each in stored:
+        problem = each.problem
+        frame = each.frame
+        if each.large is not None:
+            try:
+                frame = load_large(reads, each.large).joined()
+            except (StorageFailed, CorruptBatch) as error:
+                problem = str(error)
+        if problem:
+            made.problem = StoredBatch(each.part, b"", problem)
+            return made
+        try:
+            found, left_out = candidates_of(keying, frame, read_header(frame), each.part)
+        except CorruptBatch:
+            # Its checksum is right, so its source made it so: it has no message.
+            found, left_out = {}, len(each.part)
+        made.candidates |= found
+        made.left_out += left_out
+        made.upto = each.part.last
+        made.batches += 1
+        made.bytes += len(frame)
+        if each.large is not None:
+            break
+    return made

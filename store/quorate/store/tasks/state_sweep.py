@@ -1,0 +1,144 @@
+"""The sweep of the state of the world: rows of no more use are removed, step by step.
+
+Which candidates those are is decided in quorate.store.rules.state_rows. The maker of the rows runs
+the sweep between its own steps, so the two never write at the same time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from quorate.protocol.errors import StorageUnreadable
+from quorate.protocol.identity import SourceName
+from quorate.store.engine import Engine
+from quorate.store.rules.state_rows import to_remove
+from quorate.store.storage.interface import Row, Table, Write
+from quorate.store.storage.records import Malformed
+from quorate.store.storage.state_records import (
+    hidden_key,
+    pack_hidden,
+    progress_key,
+    rows_of_topic,
+    unpack_hidden,
+    whole_keys,
+)
+from quorate.store.tasks.executor import Apart
+from quorate.store.tasks.state_progress import Keyed, RowsProgress
+
+_log = logging.getLogger("quorate.store.tasks.state_sweep")
+
+_STEP_ROWS = 1024
+"""The rows that one step of a sweep reads."""
+
+
+class StateSweep:
+    """The removal of rows of one store."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        apart: Apart,
+        progress: RowsProgress,
+        obsolete: dict[bytes, list[int]],
+        keyed: Callable[[str], Keyed | None],
+        now_ns: Callable[[], int],
+    ) -> None:
+        """Begin with nothing removed.
+
+        - obsolete: the places of rows of other keys, by the beginning of their keys: session IDs.
+        - keyed: returns the keys of a topic.
+        - now_ns: the time of day, which decides when a message has expired.
+        """
+        self._engine = engine
+        self._apart = apart
+        self._progress = progress
+        self._obsolete = obsolete
+        self._keyed = keyed
+        self._now_ns = now_ns
+        self._hidden = set(progress.topics())
+        """The topics that may have candidates that leave their keys without a row."""
+        self._looked: dict[str, Mapping[int, int]] = {}
+        """The first number kept of each source when the topic was swept last."""
+
+    def hides(self, topic: str) -> None:
+        """Note that a topic may have candidates that leave their keys without a row."""
+        self._hidden.add(topic)
+
+    async def look(self) -> list[SourceName]:
+        """Remove what is of no more use, and return the sources that are gone with it.
+
+        An unreadable row holds up this alone. Raises StorageFailed.
+        """
+        try:
+            await self._remove_obsolete()
+            return await self._sweep_all()
+        except (StorageUnreadable, Malformed) as error:
+            _log.error("rows of no more use cannot be removed: %s", error)
+            return []
+
+    async def _remove_obsolete(self) -> None:
+        """Remove the rows of topics whose keys have changed, or that have none any more."""
+        writer = self._engine.writer
+        for prefix, sessions in self._obsolete.items():
+            first, last = rows_of_topic(prefix)
+            while rows := await self._apart(partial(self._scan, first, last)):
+                # The next step begins behind these: it would have to skip what is deleted.
+                first = rows[-1][0] + b"\0"
+                gone = [Write(Table.STATE, key, None) for key, _ in rows]
+                await writer.durable(writer.submit(gone, sync=False))
+            # They go last, so that a crash before leaves what says that there is more to remove.
+            gone = [Write(Table.STATE, progress_key(prefix, each), None) for each in sessions]
+            gone.append(Write(Table.STATE, hidden_key(prefix), None))
+            await writer.durable(writer.submit(gone, sync=False))
+            _log.info("rows of %d sources were removed: their keys have changed", len(sessions))
+        self._obsolete.clear()
+
+    def _scan(self, first: bytes, last: bytes) -> list[Row]:
+        return self._engine.reads.scan(Table.STATE, first, last, _STEP_ROWS)
+
+    async def _sweep_all(self) -> list[SourceName]:
+        """Sweep each topic in which a source has ended, or what hides others may go."""
+        sources, writer = self._engine.core.sources, self._engine.writer
+        ended = [each.source for each in self._progress if each.source not in sources]
+        of_ended = {each.topic for each in ended}
+        for topic in self._progress.topics():
+            keyed = self._keyed(topic)
+            assert keyed is not None
+            retained_from = self._progress.retained_from(topic)
+            has_moved = topic in self._hidden and self._looked.get(topic) != retained_from
+            if has_moved or topic in of_ended:
+                self._looked[topic] = retained_from
+                await self.sweep(topic, keyed)
+        gone = []
+        for source in ended:
+            keyed = self._keyed(source.topic)
+            if source in sources or keyed is None:
+                continue  # it began anew meanwhile
+            key = progress_key(keyed.prefix, source.session_id)
+            self._progress.forget(source)
+            gone.append(source)
+            await writer.durable(writer.submit((Write(Table.STATE, key, None),), sync=False))
+        return gone
+
+    async def sweep(self, topic: str, keyed: Keyed) -> None:
+        """Remove the rows of a topic that are of no more use. Raises StorageFailed, Malformed."""
+        writer, reads, progress = self._engine.writer, self._engine.reads, self._progress
+        first, last = rows_of_topic(keyed.prefix)
+        while rows := await self._apart(partial(whole_keys, reads, first, last, _STEP_ROWS)):
+            first = rows[-1][0] + b"\0"
+            generations, retained_from = progress.generations(topic), progress.retained_from(topic)
+            useless, hidden_ns = to_remove(rows, generations, retained_from, self._now_ns())
+            gone = [Write(Table.STATE, key, None) for key in useless]
+            if hidden_ns > self._hidden_ns(keyed):
+                gone.append(Write(Table.STATE, hidden_key(keyed.prefix), pack_hidden(hidden_ns)))
+            if gone:
+                await writer.durable(writer.submit(gone, sync=False))
+
+    def forgets_the_past(self, keyed: Keyed) -> Write:
+        """Return what notes that nothing is known of rows before now."""
+        return Write(Table.STATE, hidden_key(keyed.prefix), pack_hidden(self._now_ns()))
+
+    def _hidden_ns(self, keyed: Keyed) -> int:
+        return unpack_hidden(self._engine.reads.get(Table.STATE, [hidden_key(keyed.prefix)])[0])

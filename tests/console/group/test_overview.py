@@ -1,0 +1,86 @@
+"""The numbers of `quorate top`: what moves between two looks, and what comes first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.console.group.test_listing import named
+from tests.console.group.test_status import group, source, store
+
+from quorate.console.group.assessment import Look
+from quorate.console.group.findings import Bounds, Kind
+from quorate.console.group.overview import Moment, overview
+from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.v1.messages_pb2 import HeldRange
+from quorate.v1.store_pb2 import StatusResponse, SubscriptionStatus
+
+
+def moment(at: float, *answers: StatusResponse | QuorateError) -> Moment:
+    return Moment(Look(group(*answers), {}, {}), at)
+
+
+def with_counts(upto: int, messages: int, size: int) -> StatusResponse:
+    made = store("a", source(upto, stable=upto))
+    made.messages, made.bytes = messages, size
+    return made
+
+
+def test_rates_are_what_came_between_two_looks() -> None:
+    before, now = with_counts(99, 100, 1 << 10), with_counts(299, 250, 5 << 10)
+    now.retention.messages = 50
+    seen = overview(moment(14.0, now), moment(10.0, before), Bounds())
+    (a,) = seen.stores
+    assert (a["messages/s"], a["KiB/s"]) == (50.0, 1.0)
+    assert seen.sources[0]["messages/s"] == 50.0
+    alone = overview(moment(14.0, now), None, Bounds())
+    assert alone.stores[0]["messages/s"] is None
+    assert alone.sources[0]["messages/s"] is None
+    anew = overview(moment(14.0, before), moment(10.0, now), Bounds())
+    assert anew.stores[0]["messages/s"] == 0.0, "the store was started anew"
+
+
+def test_a_store_that_was_away_has_no_rate_and_one_that_is_away_has_nothing() -> None:
+    away = Unreachable("host:0", "refused")
+    seen = overview(moment(2.0, store("a")), moment(0.0, away), Bounds())
+    assert seen.stores[0]["messages/s"] is None
+    seen = overview(moment(2.0, away), moment(0.0, store("a")), Bounds())
+    (row,) = seen.stores
+    assert (row["store"], row["state"], row["lag"]) == ("s0", "Unreachable", None)
+    assert [each.kind for each in seen.findings] == [Kind.UNREACHABLE]
+
+
+def test_what_a_store_lacks_and_its_limbo() -> None:
+    holed = source(89, holes=(HeldRange(first=3, last=5), HeldRange(first=7, last=7)))
+    holed.limbo = True
+    seen = overview(moment(0.0, store("a", source(99)), store("b", holed)), None, Bounds())
+    a, b = seen.stores
+    assert (a["state"], a["lag"], a["lacking"], a["holes"]) == ("ok", 0, 0, 0)
+    assert (b["state"], b["lag"], b["lacking"], b["holes"]) == ("limbo for 1", 10, 10, 2)
+    whole = overview(moment(0.0, store("a", limbo=True)), None, Bounds())
+    assert whole.stores[0]["state"] == "limbo"
+
+
+def test_busy_sources_and_slow_receivers_come_first() -> None:
+    def at(*uptos: int) -> StatusResponse:
+        return store("a", *(named("t", number, upto) for number, upto in enumerate(uptos, 1)))
+
+    seen = overview(moment(2.0, at(99, 119, 99)), moment(0.0, at(99, 100, 99)), Bounds())
+    assert [row["session_id"] for row in seen.sources] == ["0x2", "0x1", "0x3"]
+    late = at(99, 99)
+    late.sources[1].receivers[0].acknowledged_upto = 5
+    seen = overview(moment(2.0, late), None, Bounds())
+    assert [row["lag"] for row in seen.receivers] == [94, 10]
+
+
+def test_slow_subscribers_come_first() -> None:
+    slow, fast = (SubscriptionStatus(topic="t", behind=behind) for behind in (7, 0))
+    look = replace(moment(0.0, store("a")).look, subscriptions={"a": [fast, slow]})
+    assert [r["behind"] for r in overview(Moment(look, 0.0), None, Bounds()).subscribers] == [7, 0]
+
+
+def test_a_tail_counts_as_stuck_only_after_a_while() -> None:
+    stuck = store("a", source(120))
+    soon = overview(moment(1.0, stuck), moment(0.0, stuck), Bounds())
+    assert soon.findings == []
+    late = overview(moment(2.0, stuck), moment(0.0, stuck), Bounds())
+    assert [each.kind for each in late.findings] == [Kind.TAIL]

@@ -1,0 +1,70 @@
+"""The leases of jobs, and how a consumer has more time."""
+
+from __future__ import annotations
+
+from tests.queue.protocol.world import Batch, Message
+
+from quorate.protocol.bookmarks import NO_PLACE
+from quorate.protocol.identity import SourceName
+from quorate.protocol.queues import QueueSettings
+from quorate.protocol.ranges import Range
+from quorate.queue.protocol.consumers import Consumer
+from quorate.queue.protocol.dispatch import Dispatch, Kind, Settlement
+
+ORDERS = SourceName("orders", 1)
+SETTINGS = QueueSettings(name="work", topics=("orders",), lease_seconds=10.0)
+
+
+class Queue:
+    """A queue of one message, which the first consumer has since 0.0."""
+
+    def __init__(self) -> None:
+        self.dispatch = Dispatch(SETTINGS)
+        self.first, self.other = Consumer("first", 1), Consumer("other", 1)
+        self.dispatch.join(self.first)
+        self.dispatch.arrived(Batch([Message(ORDERS, 1, 0, None)], NO_PLACE), 0.0)
+        assert self.handed(0.0) == ["first"]
+        self.dispatch.join(self.other)
+        self.number = 0
+
+    def handed(self, now: float) -> list[str]:
+        """Return who is handed the message now."""
+        return [consumer.name for consumer, _ in self.dispatch.hand_out(now)]
+
+    def say(self, consumer: Consumer, kind: Kind, now: float) -> None:
+        self.number += 1
+        said = Settlement(ORDERS, 1, (Range(0, 0),), kind)
+        self.dispatch.settle(consumer, self.number, [said], now)
+
+
+def test_a_lease_that_is_not_extended_ends() -> None:
+    queue = Queue()
+    assert queue.handed(9.9) == []
+    assert queue.handed(10.0) == ["other"]
+
+
+def test_an_extended_lease_begins_anew() -> None:
+    queue = Queue()
+    for now in (9.0, 18.0):
+        queue.say(queue.first, Kind.EXTEND, now)
+    assert queue.handed(27.9) == []
+    assert queue.first.leased == 1
+    assert queue.handed(28.0) == ["other"]
+
+
+def test_a_consumer_that_extends_has_no_room_for_another_job() -> None:
+    queue = Queue()
+    queue.dispatch.leave(queue.other, 1.0)
+    queue.say(queue.first, Kind.EXTEND, 1.0)
+    queue.dispatch.arrived(Batch([Message(ORDERS, 1, 1, None)], NO_PLACE), 1.0)
+    assert queue.handed(1.0) == []
+
+
+def test_a_lease_that_is_over_is_not_extended() -> None:
+    queue = Queue()
+    assert queue.handed(10.0) == ["other"]
+    queue.say(queue.first, Kind.EXTEND, 11.0)
+    assert queue.other.leased == 1
+    assert queue.first.leased == 0
+    queue.say(queue.other, Kind.DONE, 12.0)
+    assert queue.dispatch.unsettled == 0

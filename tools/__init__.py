@@ -1,0 +1,1 @@
+"""Work on the project itself: packages, and releases. No package of Quorate imports it."""
