@@ -16,6 +16,7 @@ class Proxy:
         self._passed = {way: asyncio.Event() for way in self._open}
         self._rations: dict[str, int] = {}
         self._writers: set[asyncio.StreamWriter] = set()
+        self._ways: set[asyncio.Task[None]] = set()
         self.port = 0
         self.refuses = False
         """Nobody is let in."""
@@ -52,13 +53,17 @@ class Proxy:
             self._open[way].set()
 
     async def until_passed(self, way: str) -> None:
-        """Wait until something has passed this way, ever."""
+        """Wait until something has passed this way since the connections were cut, if they were."""
         await self._passed[way].wait()
 
     def cut(self) -> None:
-        """Break every connection."""
+        """Break every connection; what was held up on them is lost."""
         for writer in list(self._writers):
             writer.transport.abort()
+        for way in self._ways:
+            way.cancel()
+        for passed in self._passed.values():
+            passed.clear()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -74,9 +79,11 @@ class Proxy:
             asyncio.create_task(self._pass_on("there", reader, far_writer)),
             asyncio.create_task(self._pass_on("back", far_reader, writer)),
         }
+        self._ways |= ways
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._ways -= ways
             for task in ways:
                 task.cancel()
             for end in ends:

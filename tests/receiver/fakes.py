@@ -15,7 +15,13 @@ from tests.beats import Beats
 from tests.protocol.broken_answers import Breach, answers_of
 
 from quorate.protocol.answers import AnswerPacking
-from quorate.protocol.errors import Fenced, NotRegistered, QuorateError, UnknownTopic
+from quorate.protocol.errors import (
+    Fenced,
+    NotRegistered,
+    QuorateError,
+    StoreStopping,
+    UnknownTopic,
+)
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.incarnations import Word
@@ -128,6 +134,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.spent = 0
         """Up to which epoch a receiver is over."""
         self.registrations_fail: QuorateError | None = None
+        self.refused_instances: set[bytes] = set()
+        """The receivers that hear that it is stopping."""
         self.registrations_hang = False
         self.hanging: SourceName | None = None
         """The source whose receivers get no answer."""
@@ -185,6 +193,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             await asyncio.Event().wait()
         if self.registrations_fail is not None:
             await abort(context, self.registrations_fail)
+        if request.instance in self.refused_instances:
+            await abort(context, StoreStopping(self.name))
         served = self.sources.get(source)
         if served is None:
             await abort(context, UnknownTopic(source.topic, ""))

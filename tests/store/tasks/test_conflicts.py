@@ -209,7 +209,7 @@ async def test_a_settlement_names_a_store_a_range_and_a_reason(group: Group) -> 
         assert (await c.status()).sources[0].set_aside == 0
 
 
-@pytest.mark.expects_log(LOGGED)
+@pytest.mark.expects_log(LOGGED + "|no peer could give it")
 async def test_a_store_remembers_that_it_refused_a_source(group: Group) -> None:
     await group.found()
     async with group.client("a") as a:
