@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-page simulate brute-force soak transcripts lint types check docs proto proto-check bench bench-clients bench-crowd bench-pairs bench-queue bench-recovery bench-replay bench-spark bench-state bench-subscriptions pipeline-example package release kustomize image clean fuzz bench-connections
+.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate brute-force soak transcripts lint types check docs proto proto-check bench bench-clients bench-crowd bench-pairs bench-queue bench-recovery bench-replay bench-spark bench-state bench-subscriptions pipeline-example package release kustomize image clean fuzz bench-connections
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -49,6 +49,10 @@ test-long: $(STAMP) ## run the long tests: stories of real processes, and of Spa
 
 test-big: $(STAMP) ## run the big simulations: known worlds, guards taken out, a hundred kills
 	$(BIN)/python -m pytest -m big --numprocesses $(or $(WORKERS),3) --durations 15
+
+test-again: $(STAMP) ## run the tests that failed last once more, one after the other
+	@echo "A test that fails beside others and passes alone still has a defect: note it, and mend it."
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none --maxfail 1
 
 test-page: $(STAMP) ## run the tests of the live page in a browser; CHROMIUM=/usr/bin/chromium
 	QUORATE_NEEDS_BROWSER=1 $(BIN)/python -m pytest -m long tests/store/monitor/test_page.py
