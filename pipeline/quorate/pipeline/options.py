@@ -249,8 +249,8 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         end=_bounds(options, "ending", LATEST),
         parts_min=options.parsed("minPartitions", _at_least_one, 0),
         part_messages_max=options.parsed("maxMessagesPerPartition", _at_least_one, SEQUENCE_MAX),
-        fail_on_data_loss=options.parsed("failOnDataLoss", _boolean, True),
-        push_filters=options.parsed("filterPushdown", _boolean, False),
+        fail_on_data_loss=options.parsed("failOnDataLoss", parse_boolean, True),
+        push_filters=options.parsed("filterPushdown", parse_boolean, False),
         trigger_messages_max=options.parsed("maxMessagesPerTrigger", _at_least_one, 0),
         trigger_bytes_max=options.parsed("maxBytesPerTrigger", _at_least_one, 0),
         cursor=options.get("cursorName", "").strip(),
@@ -278,7 +278,7 @@ class StateOptions:
 
 def wants_state(given: Mapping[str, str]) -> bool:
     """Return whether the rows of keys are to be read. Raises InvalidArgument."""
-    return Options(given).parsed("state", _boolean, False)
+    return Options(given).parsed("state", parse_boolean, False)
 
 
 def state_options(given: Mapping[str, str], now_ns: int) -> StateOptions:
@@ -288,7 +288,7 @@ def state_options(given: Mapping[str, str], now_ns: int) -> StateOptions:
     is missing, unreadable, or not one of such a read.
     """
     options = Options(given)
-    options.parsed("state", _boolean, True)
+    options.parsed("state", parse_boolean, True)
     topics = _topics_of(options)
     if not topics:
         raise InvalidArgument("option topics", "is missing; name the topics whose rows are read")
@@ -304,7 +304,7 @@ def state_options(given: Mapping[str, str], now_ns: int) -> StateOptions:
 
 def _check_no_state(options: Options) -> None:
     """Raise InvalidArgument for an option that only a read of the state of the world has."""
-    if options.parsed("state", _boolean, False):
+    if options.parsed("state", parse_boolean, False):
         raise InvalidArgument("option state", "is for tables; a stream reads messages")
     for name in ("where", "asOf"):
         if options.get(name):
@@ -354,7 +354,8 @@ def _at_least_one(text: str) -> int:
     return int(text)
 
 
-def _boolean(text: str) -> bool:
+def parse_boolean(text: str) -> bool:
+    """Return what `true` or `false` means, in any case. Raises InvalidArgument."""
     if text.lower() not in ("true", "false"):
         raise InvalidArgument("value", f"{text!r} is neither true nor false")
     return text.lower() == "true"
