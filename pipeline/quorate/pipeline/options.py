@@ -20,7 +20,7 @@ from quorate.protocol import times
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName, check_topic, parse_addresses, parse_session_id
 from quorate.protocol.limits import SEQUENCE_MAX
-from quorate.protocol.patterns import topic_pattern
+from quorate.protocol.patterns import PATTERN_LENGTH_MAX, pattern_of, topic_pattern
 from quorate.subscriber.begin import read_time
 
 T = TypeVar("T")
@@ -213,12 +213,10 @@ class ReadOptions:
     start: ReadBounds
     end: ReadBounds
     parts_min: int
-    """Number of partitions to make if there is enough to read; 0: as many as there are cores."""
+    """Fewest partitions to make, as far as there are messages; 0: as few as the size allows."""
     part_messages_max: int
     """Most messages of one partition."""
     fail_on_data_loss: bool
-    push_filters: bool
-    """Apply the filters of the query while reading a table; a stream ignores this."""
     trigger_messages_max: int
     """Most messages of a micro-batch; 0: no limit."""
     trigger_bytes_max: int
@@ -227,11 +225,22 @@ class ReadOptions:
     """The name under which the stores keep the progress of the query; empty: they keep none."""
     archive: str = ""
     """The path of the archive that holds what has left the stores; empty: none."""
+    sources: frozenset[SourceName] = frozenset()
+    """The sources to read; empty: all of the topics."""
 
-    def selects(self, topic: str) -> bool:
+    def selects(self, source: SourceName) -> bool:
+        if self.sources:
+            return source in self.sources
         if self.topics:
-            return topic in self.topics
-        return not self.topics_pattern or topic_pattern(self.topics_pattern).matches(topic)
+            return source.topic in self.topics
+        return not self.topics_pattern or topic_pattern(self.topics_pattern).matches(source.topic)
+
+    @property
+    def asked_pattern(self) -> str:
+        """A regular expression of the topics that stores are asked for; empty: all."""
+        topics = self.topics or {source.topic for source in self.sources}
+        pattern = pattern_of(sorted(topics)) if topics else self.topics_pattern
+        return pattern if len(pattern) <= PATTERN_LENGTH_MAX else ""
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
@@ -250,15 +259,22 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         parts_min=options.parsed("minPartitions", _at_least_one, 0),
         part_messages_max=options.parsed("maxMessagesPerPartition", _at_least_one, SEQUENCE_MAX),
         fail_on_data_loss=options.parsed("failOnDataLoss", parse_boolean, True),
-        push_filters=options.parsed("filterPushdown", parse_boolean, False),
         trigger_messages_max=options.parsed("maxMessagesPerTrigger", _at_least_one, 0),
         trigger_bytes_max=options.parsed("maxBytesPerTrigger", _at_least_one, 0),
         cursor=options.get("cursorName", "").strip(),
         archive=options.get("archive", "").strip(),
+        sources=options.parsed("assign", _sources, frozenset()),
     )
     options.check_all_known()
-    if made.topics and made.topics_pattern:
-        raise InvalidArgument("option topicsPattern", "is given together with topics; give one")
+    chosen = {
+        "topics": made.topics,
+        "topicsPattern": made.topics_pattern,
+        "assign": made.sources,
+    }
+    given_ones = [name for name, choice in chosen.items() if choice]
+    if len(given_ones) > 1:
+        first, second = given_ones[:2]
+        raise InvalidArgument(f"option {second}", f"is given together with {first}; give one")
     return made
 
 
@@ -342,6 +358,10 @@ def _topics_of(options: Options) -> frozenset[str]:
 
 def _topics(text: str) -> frozenset[str]:
     return frozenset(check_topic(topic.strip()) for topic in text.split(",") if topic.strip())
+
+
+def _sources(text: str) -> frozenset[SourceName]:
+    return frozenset(parse_source(source.strip()) for source in text.split(",") if source.strip())
 
 
 def _pattern(text: str) -> str:
