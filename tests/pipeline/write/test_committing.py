@@ -117,7 +117,9 @@ def test_what_only_one_store_has_and_is_not_stable_is_found(own_group: Group) ->
     own_group.pause(2)
     source.commit([b"stray"], WriteMarker(WRITE, 1, "0").encoded())
     first = Layout.plain(own_group.addresses[0])
-    until("a store has it", lambda: bool(newest_markers(first, lambda name: name == stray, 5.0)))
+    until(
+        "a store has it", lambda: bool(newest_markers(first, "", lambda name: name == stray, 5.0))
+    )
     with pytest.raises(NotYetStable):
         source.close(timeout=0)
     own_group.resume(1)
@@ -141,7 +143,7 @@ def test_markers_are_the_newest(own_group: Group) -> None:
     for batch in (1, 2, 3):
         task(own_group, 0, b"%d" % batch, write=WriteBatch("a-write", batch))
     name = SourceName("t", session_id("a-write", 0))
-    found = newest_markers(options_for(own_group).layout, lambda source: source == name, 5.0)
+    found = newest_markers(options_for(own_group).layout, "t", lambda source: source == name, 5.0)
     markers = {WriteMarker.decoded(name, text) for text in found[name]}
     assert {marker.write.batch for marker in markers if marker is not None} == {3}
 
