@@ -16,6 +16,7 @@ from tests.store.group import NAMES, Group
 
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.wire import source_from_wire
 from quorate.receiver import Receiver, ReceiverOptions
 from quorate.source import FilePublishStore, Source
 from quorate.store.engine import Engine
@@ -121,6 +122,19 @@ async def opens(group: Group) -> Receiver:
     return await Receiver.open(TOPIC, stores=stores_of(group), timeout=20.0, options=options)
 
 
+async def announced(group: Group, name: str) -> set[SourceName]:
+    """The sources that a store announces to one who comes now."""
+    found = set()
+    async with group.client(name) as client:
+        watching = client.stub.Watch(
+            store_v1.WatchRequest(topic=TOPIC, protocol_version=PROTOCOL_VERSION)
+        )
+        while (response := await watching.read()).HasField("entry"):
+            found.add(source_from_wire(response.entry.information.source))
+        watching.cancel()
+    return found
+
+
 NO_SOURCE = pytest.mark.expects_log("no store has a source of")
 
 
@@ -133,6 +147,7 @@ async def test_stores_that_let_go_at_different_times_forget_together(group: Grou
     await release(group, "b")
     await all_finish(group, source, "a", "b")
     await goes_on(group, source)
+    assert await announced(group, "a") == {source}, "c has more"
     await release(group, "c")
     await all_forget(group, source)
     await goes_on(group, source)
@@ -215,6 +230,7 @@ async def test_nothing_is_forgotten_while_a_store_is_away(group: Group) -> None:
             await keeper.look(time.monotonic())
     assert knows(group, "a", source)
     assert knows(group, "b", source)
+    assert await announced(group, "a") == set()
     await group.start("c")
     await group.vouching("c")
     await release(group, "c")
@@ -272,10 +288,16 @@ async def restart(group: Group) -> None:
     await group.vouching(*NAMES)
 
 
+@NO_SOURCE
 async def test_a_source_that_sent_nothing_is_forgotten_at_once(group: Group) -> None:
-    async with await Source.open(TOPIC, stores=stores_of(group), timeout=60.0) as source:
-        pass
-    await all_forget(group, source.name)
+    async with await opens(group) as receiver:
+        async with await Source.open(TOPIC, stores=stores_of(group), timeout=60.0) as source:
+            await until(group, lambda: receiver.sources == (source.name,))
+            session = receiver._sessions[source.name]
+            await until(group, lambda: session.record.live)
+        # It is told that the source has left, though nobody else hears of the source any more.
+        await until(group, lambda: not session.record.live)
+        await all_forget(group, source.name)
 
 
 async def test_others_stay(group: Group, tmp_path: Path) -> None:
