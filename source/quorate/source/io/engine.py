@@ -90,8 +90,8 @@ class Engine:
             stable_upto=remembered.stable_upto,
             unstable=remembered.batches,
             previous=previous,
-            drawn=drawn,
         )
+        self.core.registration.drawn = drawn
         self.log: EventLog[events.Event] = EventLog(on_event)
         self.live = LiveStream(self.core, options, self.log, self.after_input)
         self.live_server = (live_servers or LiveServers(tls)).at(options.listen)

@@ -88,17 +88,14 @@ class SourceCore:
         stable_upto: int = NOTHING,
         unstable: Sequence[Batch] = (),
         previous: Sequence[Layout] = (),
-        drawn: bool = False,
     ) -> None:
         """Begin unregistered.
 
         - stores: the stores of the policy with their addresses, its backups too.
         - stable_upto, unstable: what a publish store remembers.
         - previous: earlier configurations, until this one was confirmed.
-        - drawn: no later source has the session ID.
         """
         self.name = name
-        self.drawn = drawn
         self.address = ""
         """The address on which receivers attach. The shell sets it before it starts."""
         self.events: list[events.Event] = []
@@ -196,10 +193,7 @@ class SourceCore:
         """
         version = (self._streamed_epoch or self.epoch, self._version)
         stores = self.stores.values()
-        options, registration = self._options, self.registration
-        return describe(
-            self.name, self.address, registration, stores, version, options, drawn=self.drawn
-        )
+        return describe(self.name, self.address, self.registration, stores, version, self._options)
 
     def refusal(self) -> QuorateError | None:
         """Return why no message is accepted; None: messages are."""

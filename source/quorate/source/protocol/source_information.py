@@ -21,13 +21,11 @@ def describe(
     stores: Iterable[StoreAddress],
     version: tuple[int, int],
     options: SourceOptions,
-    *,
-    drawn: bool = False,
 ) -> SourceInformation:
     """Return what receivers and stores need to know of a source.
 
     address: where receivers attach. stores: those that the source deals with now. version: the
-    epoch to report, and the number of changes within it. drawn: no later source has the session ID.
+    epoch to report, and the number of changes within it.
     """
     epoch, changes = version
     entries = []
@@ -51,7 +49,7 @@ def describe(
         stores=entries,
         version=changes,
         receiver_pacing=pacing_to_wire(options.receiver_pacing),
-        drawn=drawn,
+        drawn=registration.drawn,
     )
 
 

@@ -618,8 +618,9 @@ async def _entries(
 ) -> AsyncIterator[store_v1.WatchResponse]:
     """Yield the entries that a watcher is owed.
 
-    A source that is finished everywhere is left out, unless the watcher has to hear that it is no
-    longer active. active: the sources that it knows as live, or as having a proxy.
+    A source that is finished everywhere is left out, unless the watcher knows it as active.
+
+    active: the sources that the watcher knows as live, or as having a proxy.
     """
     async for source in watcher.take():
         entry = engine.entry(source)

@@ -91,8 +91,8 @@ def begin_to_adopt(own: OwnView, peers: Iterable[PeerView]) -> PeerView | None:
     A store that the begin names only as a backup adopts it only while it has unreadable messages.
     The source sends it no begin, and the new lineage may say that these messages are void.
 
-    A store that knows nothing of a source does not begin to where it is finished: the store may
-    have been the first to forget it.
+    A store that knows nothing of a source adopts no begin of a finished one. It may have been the
+    first store to forget it.
     """
     is_new = not own.promised_epoch
     newest = max(
