@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,13 +33,22 @@ def rows(spark: SparkSession, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def driver(cluster: Cluster, group: Group, directory: Path) -> subprocess.Popen[bytes]:
+@contextlib.contextmanager
+def driver(cluster: Cluster, group: Group, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A driver that runs until the end of the `with` block at most."""
+    program = (sys.executable, "-m", "tests.pipeline.shuffling_driver")
+    arguments = (cluster.master, group.stores, TOPIC, str(directory))
     with (directory / "driver.log").open("ab") as log:
-        program = (sys.executable, "-m", "tests.pipeline.shuffling_driver")
-        arguments = (cluster.master, group.stores, TOPIC, str(directory))
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*program, *arguments], stdout=log, stderr=log, start_new_session=True
         )
+    try:
+        yield process
+    finally:
+        # Its Java is in the same session.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(PATIENCE_SECONDS)
 
 
 def there(group: Group) -> int:
@@ -48,14 +61,12 @@ def test_executors_and_a_driver_that_are_killed_leave_each_row_once(
     own_group: Group, rows: Path
 ) -> None:
     with Cluster(rows) as cluster:
-        first = driver(cluster, own_group, rows)
-        for killed_at in (1, ROWS // 4):
-            until("rows come", lambda least=killed_at: there(own_group) >= least, START_SECONDS)  # type: ignore[misc]
-            cluster.kill_executor()
-        until("rows come", lambda: there(own_group) >= ROWS // 2, START_SECONDS)
-        first.kill()
-        first.wait(PATIENCE_SECONDS)
+        with driver(cluster, own_group, rows):
+            for killed_at in (1, ROWS // 4):
+                until("rows come", lambda least=killed_at: there(own_group) >= least, START_SECONDS)  # type: ignore[misc]
+                cluster.kill_executor()
+            until("rows come", lambda: there(own_group) >= ROWS // 2, START_SECONDS)
         assert not list((rows / "checkpoint" / "commits").glob("0")), "killed before its end"
-        last = driver(cluster, own_group, rows)
-        assert last.wait(300) == 0, (rows / "driver.log").read_text()[-4000:]
+        with driver(cluster, own_group, rows) as last:
+            assert last.wait(300) == 0, (rows / "driver.log").read_text()[-4000:]
     assert payloads(own_group, TOPIC) == [b"%0100d" % number for number in range(ROWS)]

@@ -150,7 +150,7 @@ class TaskFailed(QuorateError):
 
     def describe(self) -> str:
         return (
-            f"A task of the job failed as often as Spark tries one ({self.detail}). Nothing is "
+            f"A task of the job failed ({self.detail}). Nothing is "
             "broken, and no archive names a file that it wrote. Remove the cause (a full disk, a "
             "directory that not all workers reach), then run the job again."
         )
