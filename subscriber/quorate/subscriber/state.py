@@ -21,6 +21,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import StoreAddress, check_topic
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.wire import position_from_wire
 from quorate.subscriber.begin import read_time
 from quorate.subscriber.io.sql import RowTable, Statement
@@ -127,7 +128,7 @@ class State:
         - order_by: a field, or a list of fields. A - before a field puts its highest values first.
           None: rows come in the order of their keys.
         - limit: the most rows; None: all.
-        - select: fields of JSON payloads to keep, or to leave out with a - before each.
+        - select: fields of payloads to keep, or to leave out with a - before each.
         - at_least: a position, or bookmarks, that the rows must have come to. A store that has not
           is given some time. The bookmark of a message that one published is enough to read it.
         - as_of: a time that has passed. The rows are those of then: made of all that each source
@@ -239,7 +240,7 @@ class State:
     ) -> Answer:
         """Answer a statement in SQL over the rows, as a table named `rows`.
 
-        Its columns are the fields of JSON payloads, and `"$key"`, `"$time"` and `"$source"` of each
+        Its columns are the fields of payloads, and `"$key"`, `"$time"` and `"$source"` of each
         message. The rows come to this process, and DuckDB answers: the statement sees nothing else.
         It needs the extra `query` to be installed.
 
@@ -250,7 +251,8 @@ class State:
         Raises what `batches` does. Raises InvalidArgument if the statement is wrong, if a field has
         values of several types, or if the rows are too large for a table.
         """
-        asked, rows = Statement(statement), RowTable()
+        asked = Statement(statement)
+        rows: RowTable | None = None
         request = request_of(
             self._topic, where, select=select, at_least=at_least, as_of_ns=_time_ns(as_of)
         )
@@ -259,10 +261,13 @@ class State:
         async with aclosing(self._answers(request)) as answers:
             async for at, response in answers:
                 position = at
+                if rows is None:
+                    rows = RowTable(_payload_of(response, self._store))
                 part += self._messages(response)
                 if len(part) >= _SQL_BATCH_ROWS or response.HasField("end"):
                     await asyncio.to_thread(rows.add, part)
                     part = []
+        assert rows is not None
         try:
             table = await asyncio.to_thread(lambda: asked.run(rows.table()))
         except asyncio.CancelledError:
@@ -395,6 +400,18 @@ class State:
                             return
             finally:
                 call.cancel()
+
+
+def _payload_of(response: store_v1.QueryStateResponse, store: StoreAddress) -> PayloadFormat:
+    """Return the format of the payloads of rows. Raises InvalidArgument if it is not known here."""
+    try:
+        return PayloadFormat(response.payload or PayloadFormat.JSON)
+    except ValueError:
+        raise InvalidArgument(
+            "statement",
+            f"needs payloads as JSON or MessagePack; at {store.address} they are "
+            f"{response.payload!r}, which this version does not know",
+        ) from None
 
 
 def _time_ns(as_of: AsOf) -> int | None:

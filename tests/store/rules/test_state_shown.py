@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from tests.store.state import A
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
-from quorate.protocol.filters.messages import Shown, document_of
+from quorate.protocol.filters.messages import Shown
 from quorate.protocol.framing import body_of, check_batch, encode_batch, read_header
 from quorate.protocol.keying import Keying, Missing
+from quorate.protocol.payloads import document_of
 from quorate.protocol.ranges import Range
 from quorate.store.rules.state_rows import candidates_of, frame_of
 from quorate.store.rules.state_shown import ShownRow, quick_document_of

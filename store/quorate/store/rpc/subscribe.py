@@ -367,7 +367,8 @@ class Subscription:
                 data = await self._run(read_fragment, reads, large, number)
                 yield _fragment(piece, number * FRAGMENT_BYTES, large.size, data)
             return
-        left = await self._run(large_left, select, reads, large)
+        form = self._wanted.payload_of(large.header.source.topic)
+        left = await self._run(large_left, select, form, reads, large)
         if isinstance(left, LargeBatch):
             for at, data in fragments_of(left):
                 yield _fragment(piece, at, left.size, data)

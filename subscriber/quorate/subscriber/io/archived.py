@@ -31,6 +31,7 @@ from quorate.protocol.filters.messages import passing
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.framing import body_of
 from quorate.protocol.identity import SourceName
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.ranges import Range
 from quorate.subscriber.begin import Ahead, Begin, Behind, End, Now, Time
 from quorate.subscriber.items import Gap, GapCause, ReplayedBatch, picked
@@ -91,12 +92,14 @@ class Archived:
         selects: Callable[[str], bool],
         where: Filter | None,
         select: Projection | None,
+        form: PayloadFormat = PayloadFormat.JSON,
     ) -> None:
         """Read nothing yet.
 
         - selects: returns whether the subscription has a topic.
         - where: only messages that pass are given; None: all.
         - select: only these fields of payloads are given; None: payloads as they are.
+        - form: the format of the payloads.
 
         Raises InvalidArgument if the path is none, or if pyarrow is missing.
         """
@@ -112,6 +115,7 @@ class Archived:
         self._selects = selects
         self._where = where
         self._select = select
+        self._form = form
         self._bounds = NO_BOUNDS if where is None else bounds_of(where.text)
         self.cut: Cut | None = None
         """Where the earliest bookmark is of those that the archive has and the stores have not."""
@@ -354,11 +358,11 @@ class Archived:
         rows: slice | list[int] = slice(first - header.first, last - header.first + 1)
         numbers: Sequence[int] = range(first, last + 1)
         if self._where is not None:
-            rows = passing(self._where, header, payloads, body, first, last)
+            rows = passing(self._where, header, payloads, body, first, last, self._form)
             numbers = [header.first + row for row in rows]
         if not numbers:
             return Passed(header.source, header.epoch, last)
         payloads = picked(payloads, rows)
         if self._select is not None:
-            payloads = list(map(self._select.of, payloads))
+            payloads = [self._select.of(payload, self._form) for payload in payloads]
         return _Chosen(piece, body, rows, numbers, payloads)
