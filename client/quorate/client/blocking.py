@@ -274,17 +274,22 @@ class Client:
 
         return self._kept(opener)
 
-    def state(self, topic: str, *, timeout: float | None = None) -> State:
+    def state(
+        self, topic: str, *, chooser: StoreChooser | None = None, timeout: float | None = None
+    ) -> State:
         """Return the state of a topic with keys.
 
-        Arguments and errors are those of quorate.client.Client.state.
+        Arguments and errors are those of quorate.client.Client.state. The background thread calls
+        chooser.
         """
-        settings = self._settings
+        settings, chosen_by = self._settings, chooser or self._chooser
 
         def subscribe(
             begin: Position, where: str | None, select: str | Sequence[str] | None
         ) -> Subscriber:
-            return self.subscriber(topic, begin=begin, where=where, select=select)
+            return self.subscriber(
+                topic, begin=begin, where=where, select=select, chooser=chosen_by
+            )
 
         return State(
             AsyncState(
@@ -295,6 +300,7 @@ class Client:
                 settings.delays or RECONNECT,
                 self._check_open,
                 _never,
+                chosen_by,
             ),
             subscribe,
         )

@@ -377,17 +377,23 @@ class Client:
 
         return Opening(f"subscriber({topic or topic_pattern!r})", lambda: self._opened(opener))
 
-    def state(self, topic: str, *, timeout: float | None = None) -> State:
+    def state(
+        self, topic: str, *, chooser: StoreChooser | None = None, timeout: float | None = None
+    ) -> State:
         """Return the state of a topic with keys: its last stable message of each key.
 
         Nothing is called yet: each query is a call of its own, to one store after the other until
         one answers.
 
-        timeout: seconds for which a query waits for a store that answers; None: that of the client.
+        - chooser: a function that chooses the store to ask, when there is none yet, and when it
+          fails. Each watch has a choice of its own. None: each state of the client, and each watch,
+          begins at another store than the one before. It goes on at the next in the list.
+        - timeout: seconds for which a query waits for a store that answers; None: that of the
+          client.
 
         Raises InvalidArgument.
         """
-        settings = self._settings
+        settings, chosen_by = self._settings, chooser or self._chooser
         return State(
             topic,
             settings.layout.stores,
@@ -395,7 +401,8 @@ class Client:
             settings.timeout if timeout is None else timeout,
             settings.delays or RECONNECT,
             self._check_open,
-            partial(self._subscribe, topic),
+            partial(self._subscribe, topic, chosen_by),
+            chosen_by,
         )
 
     def queue(
@@ -437,9 +444,16 @@ class Client:
         return ConsumerOpening(f"queue({queue!r})", lambda: self._opened(opener))
 
     async def _subscribe(
-        self, topic: str, begin: Position, where: str | None, select: str | Sequence[str] | None
+        self,
+        topic: str,
+        chooser: StoreChooser,
+        begin: Position,
+        where: str | None,
+        select: str | Sequence[str] | None,
     ) -> Subscriber:
-        return await self.subscriber(topic, begin=begin, where=where, select=select)
+        return await self.subscriber(
+            topic, begin=begin, where=where, select=select, chooser=chooser
+        )
 
     def _check_open(self) -> None:
         if self._closed:

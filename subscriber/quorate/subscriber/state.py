@@ -26,6 +26,7 @@ from quorate.protocol.wire import position_from_wire
 from quorate.subscriber.begin import read_time
 from quorate.subscriber.io.sql import RowTable, Statement
 from quorate.subscriber.items import ReplayedMessage
+from quorate.subscriber.protocol.chooser import StoreChooser, Turns
 from quorate.subscriber.rows import (
     Answer,
     AsOf,
@@ -75,16 +76,17 @@ class State:
         delays: Delays,
         check_open: Callable[[], None],
         subscribe: Subscribe,
+        chooser: StoreChooser,
     ) -> None:
         """Begin unconnected. Applications use `Client.state`."""
         self._subscribe = subscribe
+        self._chooser = chooser
+        self._turns = Turns(stores, chooser)
         self._topic = check_topic(topic)
-        self._stores = tuple(stores)
         self._connections = connections
         self._timeout = timeout
         self._delays = delays
         self._check_open = check_open
-        self._turn = 0
 
     @property
     def topic(self) -> str:
@@ -262,7 +264,7 @@ class State:
             async for at, response in answers:
                 position = at
                 if rows is None:
-                    rows = RowTable(_payload_of(response, self._store))
+                    rows = RowTable(_payload_of(response, self._turns.store))
                 part += self._messages(response)
                 if len(part) >= _SQL_BATCH_ROWS or response.HasField("end"):
                     await asyncio.to_thread(rows.add, part)
@@ -302,7 +304,12 @@ class State:
             at_least=asked.at_least,
         )
         return Watching(
-            request, self._stores, self._connections, self._timeout, self._delays, self._check_open
+            request,
+            Turns(self._turns.stores, self._chooser),
+            self._connections,
+            self._timeout,
+            self._delays,
+            self._check_open,
         )
 
     async def count(
@@ -322,14 +329,10 @@ class State:
         return Rows(messages, position_from_wire(responses[0].position))
 
     def _messages(self, response: store_v1.QueryStateResponse) -> list[ReplayedMessage]:
-        store = self._store.address
+        store = self._turns.store.address
         return [message_of(frame, store) for frame in response.rows]
 
     # -- one store after the other ----------------------------------------------------------
-
-    @property
-    def _store(self) -> StoreAddress:
-        return self._stores[self._turn % len(self._stores)]
 
     async def _whole(
         self, request: store_v1.QueryStateRequest
@@ -344,7 +347,7 @@ class State:
                 return responses
             except QuorateError:
                 tries += 1
-                if not responses or tries > len(self._stores):
+                if not responses or tries > len(self._turns.stores):
                     raise
 
     async def _answers(
@@ -354,16 +357,18 @@ class State:
         request.protocol_version = PROTOCOL_VERSION
         loop = asyncio.get_running_loop()
         ends = None if self._timeout is None else loop.time() + self._timeout
-        failures = 0
+        failures, turns = 0, self._turns
         while True:
             self._check_open()
+            store = turns.store
             left = _WAIT_SECONDS if ends is None else ends - loop.time()
-            request.wait_seconds = max(0.0, min(_WAIT_SECONDS, left / len(self._stores)))
+            request.wait_seconds = max(0.0, min(_WAIT_SECONDS, left / len(turns.stores)))
             has_begun = False
             try:
-                async with aclosing(self._from(self._store, request)) as responses:
+                async with aclosing(self._from(store, request)) as responses:
                     first = await anext(responses)
                     has_begun = True
+                    turns.gave()
                     position = position_from_wire(first.position)
                     yield position, first
                     async for response in responses:
@@ -372,12 +377,13 @@ class State:
             except QuorateError as error:
                 if isinstance(error, _FINAL):
                     raise
-                self._turn += 1
+                if turns.store == store:  # another query may have left it, too
+                    turns.left(error)
                 if has_begun:
                     raise
                 failures += 1
-                if failures % len(self._stores) == 0:
-                    pause = delay(self._delays, failures // len(self._stores))
+                if failures % len(turns.stores) == 0:
+                    pause = delay(self._delays, failures // len(turns.stores))
                     if not error.retryable or (ends is not None and loop.time() + pause >= ends):
                         raise
                     await asyncio.sleep(pause)
