@@ -95,7 +95,7 @@ class Keying:
         shown = Shown(header, payloads, body, self.payload)
         keys: list[bytes | None] = []
         for row in rows:
-            shown.at(header, row)
+            shown.at(row, header.first + row)
             keys.append(self._of_values([_part(read(shown)) for read in self._fields]))
         return keys
 

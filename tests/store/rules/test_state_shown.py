@@ -53,7 +53,7 @@ def test_a_row_is_seen_as_its_message_is(messages: list[tuple[bytes, Attributes,
     for packed in found.values():
         row = unpack_candidate(A.session_id.to_bytes(8, "big"), packed)
         place = row.sequence - 7
-        shown.at(header, place)
+        shown.at(place, row.sequence)
         shown_row.at(row)
         assert [getattr(shown_row, name) for name in SEEN] == [
             getattr(shown, name) for name in SEEN

@@ -51,10 +51,10 @@ class Shown:
         self.undecoded = 0
         """How many payloads so far are not of their format, of those that were looked into."""
 
-    def at(self, header: BatchHeader, row: int) -> None:
-        """Go to the message in this place of the batch."""
+    def at(self, row: int, sequence: int) -> None:
+        """Go to the message in this place of the batch. sequence: its number."""
         self._row = row
-        self.sequence = header.first + row
+        self.sequence = sequence
         self._document = _UNREAD
 
     @property
@@ -133,16 +133,19 @@ def passing(
     first: int,
     last: int,
     form: PayloadFormat = PayloadFormat.JSON,
+    numbers: Sequence[int] | None = None,
 ) -> list[int]:
     """Return the places in the batch of the messages of [first, last] that pass the filter.
 
-    The filter counts the payloads that are not of their format. payloads: those of the whole batch.
-    Raises CorruptBatch.
+    The filter counts the payloads that are not of their format. Raises CorruptBatch.
+
+    - payloads: those of the whole batch.
+    - numbers: the number of each message of the batch; None: they are consecutive.
     """
     shown = Shown(header, payloads, body, form)
     chosen: list[int] = []
     for row in range(first - header.first, last - header.first + 1):
-        shown.at(header, row)
+        shown.at(row, header.first + row if numbers is None else numbers[row])
         if where.passes(shown):
             chosen.append(row)
     where.undecoded += shown.undecoded

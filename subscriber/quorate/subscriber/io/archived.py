@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from quorate.archive.manifest import ArchivedSource
-from quorate.archive.parts import Hole, Part, Passed
+from quorate.archive.parts import Hole, Part, Passed, Picked
 from quorate.protocol.answers import Piece
 from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position, place_at
 from quorate.protocol.columns import Body
@@ -52,7 +52,7 @@ _CHUNK_PARTS = 256
 class _Chosen:
     """Messages of a piece: those that pass the filter."""
 
-    piece: Piece
+    piece: Piece | Picked
     body: Body
     rows: slice | Sequence[int]
     """Their places in the batch."""
@@ -345,23 +345,29 @@ class Archived:
         size = 0
         with self._checked():
             for part in parts:
-                taken.append(self._passing(part) if isinstance(part, Piece) else part)
-                size += len(part.frame) if isinstance(part, Piece) else 0
+                if isinstance(part, Piece | Picked):
+                    taken.append(self._passing(part))
+                    size += len(part.frame)
+                else:
+                    taken.append(part)
                 if size >= _CHUNK_BYTES or len(taken) >= _CHUNK_PARTS:
                     break
         return taken
 
-    def _passing(self, piece: Piece) -> Passed | _Chosen:
-        header, first, last = piece.header, piece.first, piece.last
+    def _passing(self, piece: Piece | Picked) -> Passed | _Chosen:
+        header = piece.header
         body = body_of(piece.frame, header)
         payloads: Sequence[bytes] = body.read_payloads()
+        if isinstance(piece, Picked):
+            every, first, last = piece.numbers, header.first, header.last
+        else:
+            every, first, last = range(header.first, header.last + 1), piece.first, piece.last
         rows: slice | list[int] = slice(first - header.first, last - header.first + 1)
-        numbers: Sequence[int] = range(first, last + 1)
         if self._where is not None:
-            rows = passing(self._where, header, payloads, body, first, last, self._form)
-            numbers = [header.first + row for row in rows]
+            rows = passing(self._where, header, payloads, body, first, last, self._form, every)
+        numbers = picked(every, rows)
         if not numbers:
-            return Passed(header.source, header.epoch, last)
+            return Passed(header.source, header.epoch, piece.last)
         payloads = picked(payloads, rows)
         if self._select is not None:
             payloads = [self._select.of(payload, self._form) for payload in payloads]
