@@ -581,6 +581,10 @@ STORE_STUB_IN_LEFTOVERS = Seam(LEFTOVERS, "StoreStub")
 WRITE_OPTIONS = "quorate.pipeline.write.options"
 OPTIONS_IN_WRITE_OPTIONS = Seam(WRITE_OPTIONS, "Options")
 
+FETCH_IN_WRITING = Seam("quorate.pipeline.write.writing", "fetch")
+
+WRITE_HELD_BYTES_MAX = Seam("quorate.pipeline.write.resuming", "HELD_BYTES_MAX")
+
 # Of the subscriber.
 
 FOLLOWER = "quorate.subscriber.protocol.follower"

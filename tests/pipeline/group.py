@@ -23,9 +23,9 @@ PATIENCE_SECONDS = 40.0
 _POLL_SECONDS = 0.05
 
 
-def until(what: str, happened: Callable[[], bool]) -> None:
-    """Return once it has happened; fails if it does not."""
-    give_up_at = time.monotonic() + PATIENCE_SECONDS
+def until(what: str, happened: Callable[[], bool], patience: float = PATIENCE_SECONDS) -> None:
+    """Return once it has happened; fails if it does not in so many seconds."""
+    give_up_at = time.monotonic() + patience
     while not happened():
         assert time.monotonic() < give_up_at, f"in vain: {what}"
         time.sleep(_POLL_SECONDS)

@@ -12,9 +12,10 @@ from quorate.pipeline.options import (
     parse_time,
     read_options,
 )
-from quorate.pipeline.read.filters import CLOCK_STEP_SECONDS_MAX
+from quorate.pipeline.write.options import write_options
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
+from quorate.protocol.patterns import topic_pattern
 from quorate.v1 import store_pb2
 
 STORES = {"stores": "a:1,b:2"}
@@ -25,7 +26,8 @@ def test_what_is_not_said_has_a_default() -> None:
     options = read_options(STORES)
     assert options.stores == ("a:1", "b:2")
     assert (options.start.of(ORDERS), options.end.of(ORDERS)) == (EARLIEST, LATEST)
-    assert options.selects("anything")
+    assert options.selects(ORDERS)
+    assert options.asked_pattern == ""
     assert options.fail_on_data_loss
     assert (options.trigger_messages_max, options.trigger_bytes_max, options.parts_min) == (0, 0, 0)
 
@@ -44,18 +46,55 @@ def test_a_list_of_topics_that_names_none_does_not_mean_all(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["9999-12-31T23:59:59Z", "0001-01-01", "9" * 30, "-" + "9" * 30])
-def test_times_far_away_fit_a_request_even_with_a_filters_allowance(text: str) -> None:
+def test_times_far_away_fit_a_request(text: str) -> None:
     time = parse_time(text)
     assert (time > 0) == (text[0] == "9")
-    for allowance in (-CLOCK_STEP_SECONDS_MAX, CLOCK_STEP_SECONDS_MAX):
-        asked = time + allowance * 10**9
-        assert store_pb2.LocateRequest(time_ns=asked).time_ns == asked
+    assert store_pb2.LocateRequest(time_ns=time).time_ns == time
 
 
 def test_topics_by_name_and_by_pattern() -> None:
     assert read_options(STORES | {"topics": "a, b"}).topics == {"a", "b"}
     options = read_options(STORES | {"topicsPattern": "a.c"})
-    assert [options.selects(topic) for topic in ("abc", "abcd", "xabc")] == [True, False, False]
+    assert options.asked_pattern == "a.c"
+    sources = [SourceName(topic, 1) for topic in ("abc", "abcd", "xabc")]
+    assert list(map(options.selects, sources)) == [True, False, False]
+
+
+def test_stores_are_those_of_the_environment_if_no_option_names_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("QUORATE_STORES", "c:3,d:4")
+    assert read_options({"topics": "orders"}).stores == ("c:3", "d:4")
+    assert read_options(STORES | {"topics": "orders"}).stores == ("a:1", "b:2")
+    written = write_options({"topic": "orders"}, streaming=True).layout
+    assert [store.address for store in written.stores] == ["c:3", "d:4"]
+    grouped = write_options({"topic": "orders", "groups": "g=e:5,f:6"}, streaming=True).layout
+    assert [store.address for store in grouped.stores] == ["e:5", "f:6"]
+
+
+def test_a_table_of_a_catalog_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark hands over none of its options: it must not have every topic of the environment."""
+    monkeypatch.setenv("QUORATE_STORES", "c:3,d:4")
+    with pytest.raises(InvalidArgument, match="Make a temporary view instead"):
+        read_options({})
+
+
+def test_sources_by_name() -> None:
+    options = read_options(STORES | {"assign": "orders/0x10, a.b/0x1"})
+    assert options.sources == {ORDERS, SourceName("a.b", 1)}
+    assert options.selects(ORDERS)
+    assert not options.selects(SourceName("orders", 0x11))
+    assert topic_pattern(options.asked_pattern).matches("orders")
+    assert not topic_pattern(options.asked_pattern).matches("axb")
+    with pytest.raises(InvalidArgument, match="option assign: is given together with topics"):
+        read_options(STORES | {"assign": "orders/0x10", "topics": "orders"})
+    with pytest.raises(InvalidArgument, match=r"option assign: .*such as orders/0x10"):
+        read_options(STORES | {"assign": "orders"})
+
+
+def test_stores_are_asked_for_all_topics_if_their_names_are_too_long_to_ask() -> None:
+    topics = ",".join(f"{'long' * 20}{number}" for number in range(20))
+    assert read_options(STORES | {"topics": topics}).asked_pattern == ""
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,8 @@ def asks_for_everything(client: Hostile) -> None:
         client.read("Status", store_v1.StatusRequest(topic_pattern=pattern, protocol_version=1))
         request = store_v1.WatchRequest(topic_pattern=pattern, protocol_version=1)
         client.read("Watch", request, 1)
+        inventory = store_v1.InventoryRequest(topic_pattern=pattern, protocol_version=1)
+        client.read("Inventory", inventory)
     client.read("Inventory", store_v1.InventoryRequest(protocol_version=1))
     unknown = v1.SourceName(topic="unknown", session_id=1)
     fetch = v1.FetchRequest(source=unknown, first=0, last=2**62, protocol_version=1)

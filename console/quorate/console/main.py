@@ -175,7 +175,7 @@ EXTRAS = {
     "tomli_w": "store",
     "psutil": "bench",
     "pyspark": "spark",
-    "pyarrow": "spark",
+    "pyarrow": "archive",
     "pandas": "spark",
     "matplotlib": "plot",
 }

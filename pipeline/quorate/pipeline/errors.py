@@ -76,10 +76,10 @@ class RowsDiffer(QuorateError):
             f"Partition {self.partition} of batch {self.batch} of write {self.write} was begun "
             f"before: {self.rows:,} of its rows are in {self.source}. Its rows did not come back "
             f"the same ({self.detail}). This task wrote nothing more. When Spark repeats a "
-            "partition, the query must give it the same rows in the same order. So keep the number "
-            "of partitions (repartition(n)), and sort after a shuffle (sortWithinPartitions). Take "
-            "out what is random or depends on the time. The rows that are written stay. To write "
-            "other rows, start another write: another writeId, or for a stream another checkpoint."
+            "partition, the query must give it the same rows, in any order. So keep the number of "
+            "partitions (repartition(n)), and take out what is random or depends on the time. To "
+            "go on, set failOnRowsDiffer to false: then each row is there at least once. Or start "
+            "another write: another writeId, or for a stream another checkpoint."
         )
 
 
@@ -150,7 +150,7 @@ class TaskFailed(QuorateError):
 
     def describe(self) -> str:
         return (
-            f"A task of the job failed as often as Spark tries one ({self.detail}). Nothing is "
+            f"A task of the job failed ({self.detail}). Nothing is "
             "broken, and no archive names a file that it wrote. Remove the cause (a full disk, a "
             "directory that not all workers reach), then run the job again."
         )

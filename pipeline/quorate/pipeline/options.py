@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import enum
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from quorate.protocol import times
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName, check_topic, parse_addresses, parse_session_id
 from quorate.protocol.limits import SEQUENCE_MAX
-from quorate.protocol.patterns import topic_pattern
+from quorate.protocol.patterns import PATTERN_LENGTH_MAX, pattern_of, topic_pattern
 from quorate.subscriber.begin import read_time
 
 T = TypeVar("T")
@@ -213,12 +214,10 @@ class ReadOptions:
     start: ReadBounds
     end: ReadBounds
     parts_min: int
-    """Number of partitions to make if there is enough to read; 0: as many as there are cores."""
+    """Fewest partitions to make, as far as there are messages; 0: as few as the size allows."""
     part_messages_max: int
     """Most messages of one partition."""
     fail_on_data_loss: bool
-    push_filters: bool
-    """Apply the filters of the query while reading a table; a stream ignores this."""
     trigger_messages_max: int
     """Most messages of a micro-batch; 0: no limit."""
     trigger_bytes_max: int
@@ -227,11 +226,22 @@ class ReadOptions:
     """The name under which the stores keep the progress of the query; empty: they keep none."""
     archive: str = ""
     """The path of the archive that holds what has left the stores; empty: none."""
+    sources: frozenset[SourceName] = frozenset()
+    """The sources to read; empty: all of the topics."""
 
-    def selects(self, topic: str) -> bool:
+    def selects(self, source: SourceName) -> bool:
+        if self.sources:
+            return source in self.sources
         if self.topics:
-            return topic in self.topics
-        return not self.topics_pattern or topic_pattern(self.topics_pattern).matches(topic)
+            return source.topic in self.topics
+        return not self.topics_pattern or topic_pattern(self.topics_pattern).matches(source.topic)
+
+    @property
+    def asked_pattern(self) -> str:
+        """A regular expression of the topics that stores are asked for; empty: all."""
+        topics = self.topics or {source.topic for source in self.sources}
+        pattern = pattern_of(sorted(topics)) if topics else self.topics_pattern
+        return pattern if len(pattern) <= PATTERN_LENGTH_MAX else ""
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
@@ -249,16 +259,23 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         end=_bounds(options, "ending", LATEST),
         parts_min=options.parsed("minPartitions", _at_least_one, 0),
         part_messages_max=options.parsed("maxMessagesPerPartition", _at_least_one, SEQUENCE_MAX),
-        fail_on_data_loss=options.parsed("failOnDataLoss", _boolean, True),
-        push_filters=options.parsed("filterPushdown", _boolean, False),
+        fail_on_data_loss=options.parsed("failOnDataLoss", parse_boolean, True),
         trigger_messages_max=options.parsed("maxMessagesPerTrigger", _at_least_one, 0),
         trigger_bytes_max=options.parsed("maxBytesPerTrigger", _at_least_one, 0),
         cursor=options.get("cursorName", "").strip(),
         archive=options.get("archive", "").strip(),
+        sources=options.parsed("assign", _sources, frozenset()),
     )
     options.check_all_known()
-    if made.topics and made.topics_pattern:
-        raise InvalidArgument("option topicsPattern", "is given together with topics; give one")
+    chosen = {
+        "topics": made.topics,
+        "topicsPattern": made.topics_pattern,
+        "assign": made.sources,
+    }
+    given_ones = [name for name, choice in chosen.items() if choice]
+    if len(given_ones) > 1:
+        first, second = given_ones[:2]
+        raise InvalidArgument(f"option {second}", f"is given together with {first}; give one")
     return made
 
 
@@ -278,7 +295,7 @@ class StateOptions:
 
 def wants_state(given: Mapping[str, str]) -> bool:
     """Return whether the rows of keys are to be read. Raises InvalidArgument."""
-    return Options(given).parsed("state", _boolean, False)
+    return Options(given).parsed("state", parse_boolean, False)
 
 
 def state_options(given: Mapping[str, str], now_ns: int) -> StateOptions:
@@ -288,7 +305,7 @@ def state_options(given: Mapping[str, str], now_ns: int) -> StateOptions:
     is missing, unreadable, or not one of such a read.
     """
     options = Options(given)
-    options.parsed("state", _boolean, True)
+    options.parsed("state", parse_boolean, True)
     topics = _topics_of(options)
     if not topics:
         raise InvalidArgument("option topics", "is missing; name the topics whose rows are read")
@@ -304,7 +321,7 @@ def state_options(given: Mapping[str, str], now_ns: int) -> StateOptions:
 
 def _check_no_state(options: Options) -> None:
     """Raise InvalidArgument for an option that only a read of the state of the world has."""
-    if options.parsed("state", _boolean, False):
+    if options.parsed("state", parse_boolean, False):
         raise InvalidArgument("option state", "is for tables; a stream reads messages")
     for name in ("where", "asOf"):
         if options.get(name):
@@ -312,11 +329,32 @@ def _check_no_state(options: Options) -> None:
 
 
 def stores_of(options: Options) -> tuple[str, ...]:
-    """Return the addresses in the option `stores`. Raises InvalidArgument if it is missing."""
-    stores = options.parsed("stores", parse_addresses, ())
-    if not stores:
-        raise InvalidArgument("option stores", "is missing; name them as a=host:port,b=host:port,…")
-    return stores
+    """Return the addresses of the stores to read from.
+
+    Raises InvalidArgument if neither the option `stores` nor QUORATE_STORES names them.
+    """
+    named = named_stores(options)
+    if not named:
+        raise InvalidArgument(
+            "option stores",
+            "is missing; name them as a=host:port,b=host:port,…. Spark hands over no options of a "
+            "table in a catalog. Make a temporary view instead, or give them in the query, as FROM "
+            "orders WITH (stores = '…', topics = '…')",
+        )
+    try:
+        return parse_addresses(named)
+    except InvalidArgument as error:
+        raise InvalidArgument("option stores", error.detail) from None
+
+
+def named_stores(options: Options) -> str:
+    """Return the text of the option `stores`, or of QUORATE_STORES; empty: there is none.
+
+    Without any option the variable does not count. Spark hands over none of the options of a table
+    in a catalog, and that table would have every topic.
+    """
+    default = os.environ.get("QUORATE_STORES", "") if len(options) else ""
+    return options.get("stores", default).strip()
 
 
 def _bounds(options: Options, which: str, default: ReadBound) -> ReadBounds:
@@ -344,6 +382,10 @@ def _topics(text: str) -> frozenset[str]:
     return frozenset(check_topic(topic.strip()) for topic in text.split(",") if topic.strip())
 
 
+def _sources(text: str) -> frozenset[SourceName]:
+    return frozenset(parse_source(source.strip()) for source in text.split(",") if source.strip())
+
+
 def _pattern(text: str) -> str:
     return topic_pattern(text).text
 
@@ -354,7 +396,8 @@ def _at_least_one(text: str) -> int:
     return int(text)
 
 
-def _boolean(text: str) -> bool:
+def parse_boolean(text: str) -> bool:
+    """Return what `true` or `false` means, in any case. Raises InvalidArgument."""
     if text.lower() not in ("true", "false"):
         raise InvalidArgument("value", f"{text!r} is neither true nor false")
     return text.lower() == "true"

@@ -26,6 +26,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName, check_reg_id, check_session_id, check_topic
 from quorate.protocol.layout import Layout, Stores
 from quorate.protocol.limits import SESSION_ID_MAX
+from quorate.protocol.lineage import Lineage
 from quorate.protocol.policy import Policy
 from quorate.protocol.timeouts import check_timeout
 from quorate.protocol.tls import Tls
@@ -628,6 +629,11 @@ async def receipt_of(
     since: the loop's time, in seconds, at which the publish began. timeout: seconds to wait.
     """
     return await source._engine.receipt(sequence, since, timeout)
+
+
+def lineage_of(source: Source) -> Lineage:
+    """Return the lineage of a source's stream, by which its messages are read back."""
+    return source._core.registration.lineage
 
 
 def _layout(stores: Stores | Layout, policy: Policy | None = None) -> Layout:

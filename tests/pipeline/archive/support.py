@@ -88,8 +88,8 @@ class Stream:
 class FakeStores(Stores):
     """Answers from memory."""
 
-    def __init__(self, streams: dict[SourceName, Stream]) -> None:
-        super().__init__(["h:1", "h:2", "h:3"])
+    def __init__(self, streams: dict[SourceName, Stream], topic_pattern: str = "") -> None:
+        super().__init__(["h:1", "h:2", "h:3"], topic_pattern)
         self.streams = streams
         self.archived: dict[SourceName, int] = {}
 

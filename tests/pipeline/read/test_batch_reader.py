@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.datasource import EqualTo, LessThan
 from tests import seams
 from tests.pipeline.group import Group, numbered, until
 
@@ -18,7 +16,7 @@ from quorate.pipeline.options import read_options
 from quorate.pipeline.read.batch_reader import (
     BatchReader,
     StoresPartition,
-    batch_reader,
+    stores_of,
 )
 from quorate.pipeline.schema import ARROW
 from quorate.pipeline.stores.client import Stores
@@ -59,23 +57,54 @@ def test_filters_of_every_kind_and_several_of_one_table(spark: SparkSession, gro
     assert sequences(rows.where("sequence < 2").union(rows.where("sequence > 97"))) == [
         number for number in (0, 1, 98, 99) for _ in range(4)
     ]
-    pushed = table(spark, group, topicsPattern="filter-.*", filterPushdown="true")
-    few = pushed.where(
-        "topic = 'filter-a' AND timestamp > '2020-01-01' AND sequence IN (5, 7) AND epoch = 1"
-    )
-    assert sequences(few) == [5, 5, 7, 7]
 
 
-def test_only_what_handed_over_filters_leave_is_read(group: Group) -> None:
-    group.publish("left", numbered(0, 99_999))
-    options = read_options({"stores": group.stores, "topics": "left", "filterPushdown": "true"})
-    reader = batch_reader(options, ARROW)
-    assert reader.pushFilters([EqualTo(("sequence",), 7)]) == []
-    [partition] = reader.partitions()
-    assert [(each.first, each.until) for each in partition.part.ranges] == [(7, 8)]
-    reader = batch_reader(options, ARROW)
-    reader.pushFilters([LessThan(("timestamp",), datetime(2020, 1, 1, tzinfo=UTC))])
-    assert [partition.part.ranges for partition in reader.partitions()] == [()]
+def test_two_parts_of_a_query_have_each_their_own_filters(
+    spark: SparkSession, group: Group
+) -> None:
+    group.publish("subqueries", numbered(0, 99))
+    table(spark, group, topics="subqueries").createOrReplaceTempView("subqueries")
+    found = spark.sql(
+        "SELECT (SELECT count(*) FROM subqueries WHERE sequence < 10) AS few, "
+        "(SELECT count(*) FROM subqueries WHERE sequence >= 50) AS many"
+    ).first()
+    assert found == Row(few=10, many=50)
+
+
+def test_sources_are_chosen_by_name(spark: SparkSession, group: Group) -> None:
+    for session in (0x10, 0x11, 0x12):
+        group.publish("assigned", numbered(session, session), session)
+    some = table(spark, group, assign="assigned/0x10,assigned/0x12")
+    assert sorted(row.source for row in some.collect()) == ["0x10", "0x12"]
+    with pytest.raises(Exception, match="assigned/0x99"):
+        table(spark, group, assign="assigned/0x99").collect()
+
+
+@pytest.mark.expects_log("the table is empty: no topic matches nobody-has-.*; known: .*asked")
+def test_a_pattern_that_matches_nothing_is_logged(group: Group) -> None:
+    group.publish("asked", numbered(0, 0))
+    _, partitions = parts_of(group, topicsPattern="nobody-has-.*")
+    assert [each.part.ranges for each in partitions] == [()]
+
+
+@pytest.mark.expects_log("beyond/0x10 is to be read with (starting|ending)Offsets 500, but .* 10")
+def test_an_offset_beyond_the_end_is_logged(group: Group, caplog: pytest.LogCaptureFixture) -> None:
+    group.publish("beyond", numbered(0, 9))
+    beyond = json.dumps({"beyond/0x10": 500})
+    for option in ("startingOffsets", "endingOffsets"):
+        parts_of(group, topics="beyond", **{option: beyond})
+        assert option in caplog.text
+    end = json.dumps({"beyond/0x10": 10})
+    caplog.clear()
+    parts_of(group, topics="beyond", startingOffsets=end, endingOffsets=end)
+    assert not caplog.records
+
+
+def test_stores_are_asked_only_for_what_is_read(group: Group) -> None:
+    for topic in ("asked", "not-asked"):
+        group.publish(topic, numbered(0, 0))
+    stores = stores_of(read_options({"stores": group.stores, "topics": "asked"}))
+    assert {name.topic for name in stores.sources().sources} == {"asked"}
 
 
 def test_a_schema_chooses_columns(spark: SparkSession, group: Group) -> None:
@@ -113,6 +142,16 @@ def test_partitions_are_as_many_as_asked_for(spark: SparkSession, group: Group) 
     assert sequences(few) == list(range(100_000))
     many = table(spark, group, topics="partitions", maxMessagesPerPartition="10000")
     assert many.rdd.getNumPartitions() == 10
+    assert table(spark, group, topics="partitions").rdd.getNumPartitions() == 1
+
+
+def test_large_messages_make_partitions_by_their_bytes(spark: SparkSession, group: Group) -> None:
+    group.publish("large", [b"x" * 900_000] * 60)
+    rows = table(spark, group, topics="large")
+    assert rows.rdd.getNumPartitions() == 3
+    assert sequences(rows) == list(range(60))
+    asked = table(spark, group, topics="large", minPartitions="20")
+    assert asked.rdd.getNumPartitions() == 20
 
 
 def test_an_unknown_topic_and_a_wrong_option_are_errors(spark: SparkSession, group: Group) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from quorate.pipeline.stores.planning import (
     Part,
     SourceRange,
+    parts_for,
     plan,
 )
 from quorate.protocol.identity import SourceName
@@ -28,12 +29,22 @@ def test_one_long_range_is_split_evenly() -> None:
 
 def test_many_short_ranges_share_a_partition() -> None:
     ranges = [SourceRange(SourceName("a", at + 1), 0, 10) for at in range(1000)]
-    parts = plan(ranges, parts=2, part_messages_max=10_000_000)
+    parts = plan(ranges, parts=2, part_messages_max=10_000_000, part_messages_min=10_000)
     assert sizes(parts) == [10_000]
-    assert sizes(plan(ranges, parts=2, part_messages_max=10_000_000, part_messages_min=1)) == [
-        5_000,
-        5_000,
-    ]
+    assert sizes(plan(ranges, parts=2, part_messages_max=10_000_000)) == [5_000, 5_000]
+
+
+def test_messages_count_by_their_bytes() -> None:
+    ranges = [SourceRange(A, 0, 10, message_bytes=1_000_000.0), SourceRange(B, 0, 50_000)]
+    assert sizes(plan(ranges, parts=2, part_messages_max=100_000)) == [10, 50_000]
+    assert parts_for(ranges, 0) == 1
+    assert parts_for(ranges, 5) == 5
+    assert parts_for([SourceRange(B, 0, 1_000_000)], 0) == 10
+    assert parts_for([SourceRange(A, 0, 60, message_bytes=1_000_000.0)], 0) == 3
+
+
+def test_no_partition_is_without_messages() -> None:
+    assert sizes(plan([SourceRange(A, 0, 3)], parts=10, part_messages_max=100)) == [1, 1, 1]
 
 
 def test_a_partition_has_no_more_than_its_maximum() -> None:
@@ -45,17 +56,17 @@ def test_nothing_to_read_is_no_partition() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 500), st.integers(1, 300)), max_size=6),
+    st.lists(st.tuples(st.integers(0, 500), st.integers(1, 300), st.floats(0, 1e7)), max_size=6),
     st.integers(1, 9),
     st.integers(1, 400),
     st.integers(1, 100),
 )
 def test_every_message_is_in_one_partition_and_in_order(
-    given_ranges: list[tuple[int, int]], parts: int, most: int, least: int
+    given_ranges: list[tuple[int, int, float]], parts: int, most: int, least: int
 ) -> None:
     ranges = [
-        SourceRange(SourceName("t", at + 1), first, first + count)
-        for at, (first, count) in enumerate(given_ranges)
+        SourceRange(SourceName("t", at + 1), first, first + count, message_bytes=size)
+        for at, (first, count, size) in enumerate(given_ranges)
     ]
     made = plan(ranges, parts=parts, part_messages_max=most, part_messages_min=least)
     covered = [

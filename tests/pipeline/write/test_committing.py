@@ -8,6 +8,7 @@ import pytest
 from tests.pipeline.group import Group, until
 
 from quorate.pipeline.errors import RowsUnaccounted
+from quorate.pipeline.write.chunks import Rows
 from quorate.pipeline.write.committing import (
     TaskMessage,
     abort_batch,
@@ -20,7 +21,6 @@ from quorate.pipeline.write.options import (
     write_options,
 )
 from quorate.pipeline.write.resuming import (
-    Rows,
     WriteBatch,
     WriteMarker,
     session_id,
@@ -101,6 +101,13 @@ def test_rows_that_no_task_has_stop_the_commit(own_group: Group, topic: str) -> 
     assert (raised.value.batch, raised.value.rows) == (5, 2)
 
 
+@pytest.mark.expects_log("committed all the same.*t/0x.* \\(2 rows\\)")
+def test_who_allows_it_commits_rows_that_no_task_has(own_group: Group) -> None:
+    task(own_group, 5, b"1", b"2")
+    options = options_for(own_group, failOnRowsDiffer="false")
+    assert commit_batch(options, WRITE, [task(own_group, 0, b"1")]).rows == 1
+
+
 @pytest.mark.expects_log("does not take|lost its quorum")
 def test_what_only_one_store_has_and_is_not_stable_is_found(own_group: Group) -> None:
     message = task(own_group, 0, b"1")
@@ -108,9 +115,11 @@ def test_what_only_one_store_has_and_is_not_stable_is_found(own_group: Group) ->
     source = own_group.open(stray.topic, stray.session_id)
     own_group.pause(1)
     own_group.pause(2)
-    source.commit([b"stray"], WriteMarker(WRITE, 1, "digest", "sum").encoded())
+    source.commit([b"stray"], WriteMarker(WRITE, 1, "0").encoded())
     first = Layout.plain(own_group.addresses[0])
-    until("a store has it", lambda: bool(newest_markers(first, lambda name: name == stray, 5.0)))
+    until(
+        "a store has it", lambda: bool(newest_markers(first, "", lambda name: name == stray, 5.0))
+    )
     with pytest.raises(NotYetStable):
         source.close(timeout=0)
     own_group.resume(1)
@@ -134,7 +143,7 @@ def test_markers_are_the_newest(own_group: Group) -> None:
     for batch in (1, 2, 3):
         task(own_group, 0, b"%d" % batch, write=WriteBatch("a-write", batch))
     name = SourceName("t", session_id("a-write", 0))
-    found = newest_markers(options_for(own_group).layout, lambda source: source == name, 5.0)
+    found = newest_markers(options_for(own_group).layout, "t", lambda source: source == name, 5.0)
     markers = {WriteMarker.decoded(name, text) for text in found[name]}
     assert {marker.write.batch for marker in markers if marker is not None} == {3}
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import seams
 
 from quorate.pipeline.errors import RowsDiffer, WriteNotOurs
 from quorate.pipeline.write import resuming
+from quorate.pipeline.write.chunks import NO_ROWS, Chunks, Rows
 from quorate.pipeline.write.resuming import (
     PARTITIONS_MAX,
-    Chunks,
     Commit,
-    RowDigest,
-    Rows,
     Stray,
     WriteBatch,
     WriteMarker,
@@ -26,11 +26,11 @@ from quorate.pipeline.write.resuming import (
     session_id,
     strays,
 )
-from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, encode_attributes
+from quorate.pipeline.write.rows_there import ReadBack, Released, RowSum
+from quorate.protocol.attributes import Attributes, encode_attributes
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import (
-    ATTRIBUTE_BYTES_MORE,
     BATCH_BYTES_TARGET,
     BATCH_MESSAGES_MAX,
     MARKER_BYTES_MAX,
@@ -63,19 +63,24 @@ class FakeSource:
         return self
 
 
-def chunks_of(parts: Sequence[Rows]) -> list[Rows]:
-    chunks = Chunks()
-    whole = [chunk for part in parts for chunk in chunks.add(part)]
-    return [*whole, chunks.rest()]
-
-
-def attempt(source: FakeSource, parts: Sequence[Rows], write: WriteBatch = WRITE) -> WriteProgress:
+def attempt(
+    source: FakeSource,
+    parts: Sequence[Rows],
+    write: WriteBatch = WRITE,
+    released: bool = False,
+) -> WriteProgress:
     """What one attempt of a task does."""
     progress = WriteProgress(write, SOURCE, 3, source.marker)
-    for chunk in chunks_of(parts):
-        if commit := progress.next(chunk):
-            source.commit(commit)
+    if progress.found:
+        there = ReadBack([Rows(source.rows[-progress.found :])])
+        progress.knows(Released(progress.written) if released else there)
+    chunks = Chunks()
+    for part in parts:
+        for chunk in chunks.add(progress.new(part)):
+            source.commit(progress.commit(chunk))
     progress.finish()
+    if len(rest := chunks.rest()):
+        source.commit(progress.commit(rest))
     return progress
 
 
@@ -99,7 +104,7 @@ def parted(payloads: list[bytes], rng: random.Random) -> list[Rows]:
 
 
 THOUSANDS = numbered(14_000)
-COMMITS = len(chunks_of([Rows(THOUSANDS)]))
+COMMITS = len([*Chunks().add(Rows(THOUSANDS))]) + 1
 
 
 @pytest.mark.parametrize("crash_after", range(COMMITS + 1))
@@ -137,39 +142,87 @@ def changed_content(payloads: list[bytes]) -> list[bytes]:
     return [b"x" * len(payloads[0]), *payloads[1:]]
 
 
-def other_order(payloads: list[bytes]) -> list[bytes]:
-    return [*payloads[1:], payloads[0]]
-
-
 def one_row_less(payloads: list[bytes]) -> list[bytes]:
     return payloads[1:]
 
 
-def one_row_more(payloads: list[bytes]) -> list[bytes]:
-    return [b"new", *payloads]
-
-
 @pytest.mark.parametrize("crash_after", range(1, COMMITS))
-@pytest.mark.parametrize("change", [changed_content, other_order, one_row_less, one_row_more])
-def test_other_rows_are_refused_and_nothing_is_added(crash_after: int, change: object) -> None:
-    assert callable(change)
+@pytest.mark.parametrize("change", [changed_content, one_row_less])
+@pytest.mark.parametrize("order", [sorted, lambda payloads: payloads[::-1]])
+def test_other_rows_are_refused_and_nothing_is_added(
+    crash_after: int,
+    change: Callable[[list[bytes]], list[bytes]],
+    order: Callable[[list[bytes]], list[bytes]],
+) -> None:
     source = FakeSource().survive(crash_after)
     with pytest.raises(ConnectionError):
         attempt(source, [Rows(THOUSANDS)])
     there = list(source.rows)
-    with pytest.raises(RowsDiffer) as raised:
-        attempt(source.survive(COMMITS), [Rows(change(THOUSANDS))])
+    with pytest.raises(RowsDiffer, match="1 of them did not come again") as raised:
+        attempt(source.survive(COMMITS), parted(order(change(THOUSANDS)), random.Random(1)))
     assert source.rows == there
     assert (raised.value.partition, raised.value.rows) == (3, len(there))
     assert (raised.value.batch, raised.value.source) == (7, str(SOURCE))
 
 
+@given(crashes=st.lists(st.integers(0, 4), max_size=6), seed=st.integers())
+@settings(max_examples=30)
+def test_a_shuffle_that_brings_rows_in_any_order_leaves_each_row_once(
+    crashes: list[int], seed: int
+) -> None:
+    rng = random.Random(seed)
+    source = FakeSource()
+    for commits in (*crashes, 10**9):
+        shuffled = rng.sample(THOUSANDS, len(THOUSANDS))
+        with contextlib.suppress(ConnectionError):
+            attempt(source.survive(commits), parted(shuffled, rng))
+    assert sorted(source.rows) == THOUSANDS
+
+
+def test_rows_that_are_equal_are_counted() -> None:
+    source = FakeSource()
+    attempt(source, [rows(b"a", b"a", b"b")])
+    attempt(source, [rows(b"c", b"b", b"a", b"a", b"a", b"b")])
+    assert source.rows == [b"a", b"a", b"b", b"c", b"a", b"b"]
+
+
+def test_a_key_makes_another_row() -> None:
+    source = FakeSource()
+    attempt(source, [rows(b"a")])
+    with pytest.raises(RowsDiffer):
+        attempt(source, [Rows([b"a"], keyed(b"k"))])
+
+
+def test_what_is_held_for_rows_that_do_not_come_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    seams.WRITE_HELD_BYTES_MAX.replace(monkeypatch, 2)
+    source = FakeSource()
+    attempt(source, [rows(b"a")])
+    attempt(source, [rows(b"b", b"c", b"a")])
+    with pytest.raises(RowsDiffer, match="more than 2 bytes of other rows came before them"):
+        attempt(source, [rows(b"d"), rows(b"e", b"f")])
+    assert source.rows == [b"a", b"b", b"c"]
+
+
+def test_who_allows_it_has_each_row_at_least_once() -> None:
+    source = FakeSource()
+    attempt(source, [rows(b"a", b"b")])
+    progress = WriteProgress(WRITE, SOURCE, 3, source.marker)
+    progress.knows(ReadBack([Rows(source.rows)]))
+    assert progress.new(rows(b"x", b"b")) == NO_ROWS
+    with pytest.raises(RowsDiffer):
+        progress.finish()
+    assert progress.keep_those_there() == rows(b"x")
+    assert progress.new(rows(b"y")) == rows(b"y")
+    progress.finish()
+
+
 @pytest.mark.parametrize("rows_again", range(0, len(THOUSANDS), 2000))
-def test_fewer_rows_than_there_are_is_refused(rows_again: int) -> None:
+@pytest.mark.parametrize("released", [False, True])
+def test_fewer_rows_than_there_are_is_refused(rows_again: int, released: bool) -> None:
     source = FakeSource()
     attempt(source, [Rows(THOUSANDS)])
-    with pytest.raises(RowsDiffer, match=f"now there are only {rows_again or 1:,}"):
-        attempt(source, [Rows(THOUSANDS[: rows_again or 1])])
+    with pytest.raises(RowsDiffer):
+        attempt(source, [Rows(THOUSANDS[: rows_again or 1])], released=released)
     assert source.rows == THOUSANDS
 
 
@@ -201,19 +254,30 @@ def test_crashes_and_early_ends_together_leave_each_row_once(
     assert source.rows == THOUSANDS
 
 
-def test_a_whole_batch_may_come_back_in_another_order() -> None:
+# -- rows that no store has any longer ------------------------------------------------------------
+
+
+def test_released_rows_may_come_back_whole_in_another_order() -> None:
     source = FakeSource()
     attempt(source, [Rows(THOUSANDS)])
     shuffled = random.Random(1).sample(THOUSANDS, len(THOUSANDS))
-    assert attempt(source, [Rows(shuffled)]).found == len(THOUSANDS)
+    assert attempt(source, [Rows(shuffled)], released=True).found == len(THOUSANDS)
     assert source.rows == THOUSANDS
 
 
-def test_a_whole_batch_of_other_content_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("again", "why"),
+    [
+        (changed_content(THOUSANDS), "their content differs"),
+        ([*THOUSANDS, b"more"], "1 more came"),
+    ],
+)
+def test_released_rows_that_come_back_otherwise_are_refused(again: list[bytes], why: str) -> None:
     source = FakeSource()
     attempt(source, [Rows(THOUSANDS)])
-    with pytest.raises(RowsDiffer, match="their content differs"):
-        attempt(source, [Rows(changed_content(THOUSANDS))])
+    with pytest.raises(RowsDiffer, match=why):
+        attempt(source, [Rows(again)], released=True)
+    assert source.rows == THOUSANDS
 
 
 def test_batches_follow_each_other_in_one_source() -> None:
@@ -240,7 +304,7 @@ def test_an_earlier_batch_is_there_whatever_its_rows_are() -> None:
         b"{}",
         b'{"quorate-write":1}',
         b'{"quorate-write":2,"write":"a-query"}',
-        WriteMarker(WriteBatch("other", 7), 1, "0", "0").encoded(),
+        WriteMarker(WriteBatch("other", 7), 1, "0").encoded(),
     ],
 )
 def test_a_source_of_somebody_else_is_refused(marker: bytes) -> None:
@@ -250,7 +314,7 @@ def test_a_source_of_somebody_else_is_refused(marker: bytes) -> None:
 
 def test_the_largest_marker_fits() -> None:
     write = WriteBatch("ß" * (resuming.WRITE_ID_BYTES_MAX // 2), 2**63 - 1)
-    marker = WriteMarker(write, 2**63 - 1, "f" * 32, "f" * 16)
+    marker = WriteMarker(write, 2**63 - 1, "f" * 16)
     assert len(marker.encoded()) <= MARKER_BYTES_MAX
     assert WriteMarker.decoded(SOURCE, marker.encoded()) == marker
 
@@ -261,52 +325,7 @@ def test_a_write_needs_a_name_that_fits(write_id: str) -> None:
         WriteBatch(write_id, 0)
 
 
-# -- chunks ------------------------------------------------------------------------------------
-
-
-@given(
-    parts=st.lists(
-        st.lists(
-            st.integers(0, BATCH_BYTES_TARGET * 2).map(lambda size: b"x" * size),
-            min_size=1,
-            max_size=9,
-        ),
-        min_size=1,
-        max_size=4,
-    )
-)
-@settings(max_examples=60)
-def test_chunks_have_every_row_in_order_and_fit(parts: list[list[bytes]]) -> None:
-    cut = chunks_of([Rows(part) for part in parts])
-    assert [p for chunk in cut for p in chunk.payloads] == [p for part in parts for p in part]
-    for chunk in cut:
-        assert len(chunk) == 1 or sum(chunk.sizes()) <= BATCH_BYTES_TARGET
-
-
-def test_small_rows_are_cut_by_number() -> None:
-    cut = chunks_of([Rows([b""] * (2 * BATCH_MESSAGES_MAX + 1))])
-    assert [len(chunk) for chunk in cut] == [BATCH_MESSAGES_MAX, BATCH_MESSAGES_MAX, 1]
-
-
-def test_attributes_count_and_stay_with_their_rows() -> None:
-    half = Attributes(b"k" * (BATCH_BYTES_TARGET // 2 - ATTRIBUTE_BYTES_MORE))
-    cut = chunks_of([Rows([b"0"]), Rows([b"1", b"2"], [half, half]), Rows([b"3"])])
-    assert [(chunk.payloads, chunk.attributes) for chunk in cut] == [
-        ([b"0", b"1"], [NO_ATTRIBUTES, half]),
-        ([b"2", b"3"], [half, NO_ATTRIBUTES]),
-    ]
-
-
-def test_what_waits_is_known_and_can_be_had() -> None:
-    chunks = Chunks()
-    assert len(chunks.rest()) == 0
-    assert list(chunks.add(rows(b"1", b"22"))) == []
-    assert chunks.bytes == 3
-    assert chunks.rest() == rows(b"1", b"22")
-    assert chunks.bytes == 0
-
-
-# -- digests -----------------------------------------------------------------------------------
+# -- sums --------------------------------------------------------------------------------------
 
 Row = tuple[bytes, Attributes]
 some_attributes = st.builds(
@@ -331,16 +350,16 @@ def in_order(each: Sequence[Row]) -> list[tuple[bytes, bytes]]:
     return sorted((payload, encode_attributes(own)) for payload, own in each)
 
 
-def digest(*parts: Rows) -> tuple[str, str]:
-    running = RowDigest()
+def sum_of(*parts: Rows) -> str:
+    running = RowSum()
     for part in parts:
         running.add(part)
-    return running.ordered, running.unordered
+    return running.text
 
 
 @given(st.lists(a_row, max_size=5), st.integers(0, 5))
-def test_a_digest_does_not_depend_on_how_rows_are_cut(each: list[Row], at: int) -> None:
-    assert digest(made(each)) == digest(made(each[:at]), made(each[at:]))
+def test_a_sum_does_not_depend_on_how_rows_are_cut(each: list[Row], at: int) -> None:
+    assert sum_of(made(each)) == sum_of(made(each[:at]), made(each[at:]))
 
 
 @given(
@@ -349,45 +368,39 @@ def test_a_digest_does_not_depend_on_how_rows_are_cut(each: list[Row], at: int) 
     )
 )
 @settings(max_examples=500)
-def test_other_rows_have_another_digest(pair: tuple[list[Row], list[Row]]) -> None:
+def test_only_the_same_rows_are_found_among_those_there(pair: tuple[list[Row], list[Row]]) -> None:
     one, other = pair
-    assert (digest(made(one))[0] == digest(made(other))[0]) == (one == other)
-    assert (digest(made(one))[1] == digest(made(other))[1]) or in_order(one) != in_order(other)
+    there = ReadBack([made(one)])
+    more = there.take(made(other))
+    assert (len(more) == 0 and there.left == 0) == (in_order(one) == in_order(other))
+    assert len(more) == there.left
+    if in_order(one) == in_order(other):
+        assert sum_of(made(one)) == sum_of(made(other))
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (rows(b"ab", b"c"), rows(b"a", b"bc")),
-        (rows(b"", b"a"), rows(b"a", b"")),
-        (Rows([b"1", b"2"], keyed(b"k", None)), Rows([b"1", b"2"], keyed(None, b"k"))),
-        (Rows([b"1", b"2"], keyed(b"kl", b"m")), Rows([b"1", b"2"], keyed(b"k", b"lm"))),
-        (rows(b"1"), Rows([b"1"], keyed(b"k"))),
-    ],
-)
-def test_where_rows_end_makes_a_difference(one: Rows, other: Rows) -> None:
-    assert digest(one)[0] != digest(other)[0]
-
-
-def test_the_unordered_digest_sees_content_and_no_order() -> None:
-    there = digest(Rows(THOUSANDS))[1]
-    assert digest(Rows(THOUSANDS[::-1]))[1] == there
-    assert digest(Rows(changed_content(THOUSANDS)))[1] != there
-    assert digest(Rows(THOUSANDS, keyed(b"k") * len(THOUSANDS)))[1] != there
+def test_the_sum_sees_content_and_no_order() -> None:
+    there = sum_of(Rows(THOUSANDS))
+    assert sum_of(Rows(THOUSANDS[::-1])) == there
+    assert sum_of(Rows(changed_content(THOUSANDS))) != there
+    assert sum_of(Rows(THOUSANDS, keyed(b"k") * len(THOUSANDS))) != there
 
 
 def test_rows_without_attributes_are_the_same_whether_there_are_columns_or_not() -> None:
-    assert digest(rows(b"1", b"2")) == digest(Rows([b"1", b"2"], keyed(None, None)))
+    empty = Rows([b"1", b"2"], keyed(None, None))
+    assert sum_of(rows(b"1", b"2")) == sum_of(empty)
+    assert ReadBack([rows(b"1", b"2")]).take(empty) == NO_ROWS
 
 
-def test_digests_stay_as_they_are() -> None:
+def test_a_sum_goes_on_from_its_text() -> None:
+    running = RowSum(1, sum_of(rows(b"one")))
+    running.add(rows(b"two"))
+    assert (running.rows, running.text) == (2, sum_of(rows(b"one", b"two")))
+
+
+def test_sums_stay_as_they_are() -> None:
     # Stored in markers: a change of what is computed would refuse every write under way.
-    assert digest(rows(b"one", b"two")) == ("cb304a90b4800dd98e950cb4db08384e", "000000007d6d668c")
-    attributed = Rows([b"one"], [Attributes(b"key", {"name": b"value"})])
-    assert digest(attributed) == (
-        "d457e08b4d0c7722990443aca412dfd7",
-        "0000000081241ffc",
-    )
+    assert sum_of(rows(b"one", b"two")) == "000000007d6d668c"
+    assert sum_of(Rows([b"one"], [Attributes(b"key", {"name": b"value"})])) == "0000000081241ffc"
 
 
 # -- identities --------------------------------------------------------------------------------
@@ -423,7 +436,7 @@ def test_rows_that_no_task_reported_are_found() -> None:
     def source(partition: int, topic: str = "orders") -> SourceName:
         return SourceName(topic, session_id("a-query", partition))
 
-    here = WriteMarker(WRITE, 5, "d", "s")
+    here = WriteMarker(WRITE, 5, "d")
     earlier = replace(here, write=WriteBatch("a-query", 6))
     other = replace(here, write=WriteBatch("another", 7))
     found = {

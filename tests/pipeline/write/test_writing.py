@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from tests import seams
 from tests.source.real_stores import RealStores
 
-from quorate.pipeline.errors import AttemptSuperseded, RowsDiffer, WriteNotOurs
+from quorate.pipeline.errors import AttemptSuperseded, MessagesGone, RowsDiffer, WriteNotOurs
+from quorate.pipeline.write.chunks import Rows
 from quorate.pipeline.write.options import (
     WriteOptions,
     write_options,
 )
 from quorate.pipeline.write.resuming import (
-    Rows,
     WriteBatch,
     session_id,
 )
@@ -25,6 +27,7 @@ from quorate.pipeline.write.writing import (
     Written,
     write_partition,
 )
+from quorate.protocol.answers import Piece
 from quorate.protocol.attributes import NO_ATTRIBUTES, checked_attributes
 from quorate.protocol.errors import NoQuorum, NotRegistered, NotYetStable
 from quorate.protocol.identity import SourceName
@@ -140,9 +143,52 @@ async def test_other_rows_are_refused(stores: RealStores) -> None:
     with pytest.raises(Died):
         await write(stores, breaking_off(PAYLOADS, 20_000))
     there = await held(stores)
-    with pytest.raises(RowsDiffer):
-        await write(stores, batches(PAYLOADS[::-1]), number=1)
+    with pytest.raises(RowsDiffer, match=r"20,000 of its rows|1 of them did not come again"):
+        await write(stores, batches(PAYLOADS[1:]), number=1)
     assert await held(stores) == there
+
+
+async def test_rows_may_come_back_in_any_order(stores: RealStores) -> None:
+    attributes = [checked_attributes(b"%d" % (number % 7), {"n": b"v"}) for number in range(30_000)]
+    rows = Rows(PAYLOADS, attributes)
+
+    def dying() -> Iterator[list[tuple[str, Rows]]]:
+        yield [("orders", rows[:20_000])]
+        raise Died
+
+    with pytest.raises(Died):
+        await write(stores, dying())
+    there = len(await held(stores))
+    order = random.Random(1).sample(range(30_000), 30_000)
+    shuffled = [("orders", rows.picked(order[at : at + 9000])) for at in range(0, 30_000, 9000)]
+    [written] = await write(stores, iter([[part] for part in shuffled]), number=1)
+    assert (written.rows, written.already, written.last) == (30_000, there, 29_999)
+    assert 0 < there < 30_000
+    contents = await stores.contents("a", SourceName("orders", session_id("a-write", 2)))
+    assert sorted(contents.values()) == sorted(zip(PAYLOADS, attributes, strict=True))
+
+
+async def test_rows_that_no_store_has_any_longer_are_compared_by_their_sum(
+    stores: RealStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> Iterator[Piece]:
+        raise MessagesGone("orders/0x1", 0, 9, "a: released")
+
+    await write(stores, batches(PAYLOADS))
+    seams.FETCH_IN_WRITING.replace(monkeypatch, gone)
+    [written] = await write(stores, batches(PAYLOADS[::-1]), number=1)
+    assert (written.rows, written.already, written.last) == (30_000, 30_000, 29_999)
+    with pytest.raises(RowsDiffer, match="1 more came"):
+        await write(stores, batches([*PAYLOADS, b"more"]), number=2)
+    assert await held(stores) == PAYLOADS
+
+
+@pytest.mark.expects_log("rows may be in the topic twice.*2 of them did not come again")
+async def test_who_allows_it_has_other_rows_besides(stores: RealStores) -> None:
+    await write(stores, batches([b"a", b"b", b"c"]))
+    [written] = await write(stores, batches([b"x", b"b"]), number=1, failOnRowsDiffer="false")
+    assert (written.rows, written.already, written.last) == (2, 3, 3)
+    assert await held(stores) == [b"a", b"b", b"c", b"x"]
 
 
 async def test_an_identity_that_an_application_uses_is_left_alone(stores: RealStores) -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.store.deleted import EXPIRED, answer, bury_for_good, engine_of, filled, knowledge
 from tests.store.support import ORDERS, World
 
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.wire import source_to_wire
 from quorate.store.rpc.inventory import inventory
@@ -45,9 +46,11 @@ def test_a_source_that_streams_to_a_peer_lives_here_too(remembered: bytes, silen
     assert lives.silent(Who(ORDERS)) - (before if silent else 0.0) == pytest.approx(silent)
 
 
-async def told(world: World, source: SourceName | None = None) -> dict[SourceName, SourceKnowledge]:
-    """What the store says of its sources, or of this one."""
-    request = store_v1.InventoryRequest()
+async def told(
+    world: World, source: SourceName | None = None, topic_pattern: str = ""
+) -> dict[SourceName, SourceKnowledge]:
+    """What the store says of its sources, or of some."""
+    request = store_v1.InventoryRequest(topic_pattern=topic_pattern)
     if source is not None:
         request.source.CopyFrom(source_to_wire(source))
     me = world.standing.greeting("s1:1", 0)
@@ -66,6 +69,18 @@ async def test_what_all_have_deleted_is_told_only_to_who_asks_for_it() -> None:
     known = (await told(world, ORDERS))[ORDERS]
     assert (known.deletion, known.begun_epoch, known.limbo) == (EXPIRED, 1, False)
     assert not await told(world, SourceName("orders", 0x98))
+
+
+async def test_who_asks_for_some_topics_hears_of_no_others() -> None:
+    world, trades, other = World(), SourceName("trades", 0x10), SourceName("orders", 0x99)
+    for source in (ORDERS, trades, other):
+        filled(world, source)
+    bury_for_good(world)
+    assert set(await told(world, topic_pattern="ord.*")) == {ORDERS, other}
+    assert set(await told(world, topic_pattern="trad.*")) == {trades}
+    assert set(await told(world, topic_pattern="rade")) == set()
+    with pytest.raises(InvalidArgument, match="pattern"):
+        await told(world, topic_pattern="(")
 
 
 PEER = store_v1.Greeting(store_name="s2", incarnation=b"s2", run=store_v1.StoreRun(drawn=b"1"))

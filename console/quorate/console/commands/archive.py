@@ -10,6 +10,7 @@ from quorate.console.ui.exits import say
 from quorate.console.ui.options import (
     Groups,
     Intergroup,
+    Master,
     OutputFormat,
     Stores,
     Topics,
@@ -59,6 +60,7 @@ def archive(
             "from the files; asks no store.",
         ),
     ] = False,
+    master: Master = None,
     stores: Stores = None,
     output: OutputFormat = None,
 ) -> None:
@@ -67,7 +69,7 @@ def archive(
     Archived messages never change. Exit 1 if a source could not be archived up to its last stable
     message.
 
-    Needs the extra `spark`.
+    Needs the extra `archive`.
     """
     if rebuild:
         given = topics_pattern, older_than, stores
@@ -90,11 +92,12 @@ def archive(
         topics=topic or (),
         topics_pattern=topics_pattern,
         older_than=older_than,
+        master=master,
         told=say,
     )
     _show_archived(report, settings.output)
     if compact:
-        done = run_compact(path, told=say)
+        done = run_compact(path, master=master, told=say)
         say(f"{done.before} files were merged into {done.after}, version {done.version}.")
     if report.failures:
         raise typer.Exit(FAILED)
@@ -151,6 +154,7 @@ def restore(
     path: Path,
     topic: Topics = None,
     topics_pattern: TopicsPattern = None,
+    master: Master = None,
     stores: Stores = None,
     group: Groups = None,
     intergroup: Intergroup = None,
@@ -161,7 +165,7 @@ def restore(
     Stop the sources and found the group first. Exit 0 only if every store has every message. The
     command can be repeated at any time: it compares existing messages, and writes missing ones.
 
-    Needs the extra `spark`.
+    Needs the extra `archive`.
     """
     settings = resolve(
         context.meta, stores=stores, groups=group or (), intergroup=intergroup, output=output
@@ -174,6 +178,7 @@ def restore(
         path,
         topics=topic or (),
         topics_pattern=topics_pattern,
+        master=master,
         told=say,
     )
     _show_restored(report, settings.output)

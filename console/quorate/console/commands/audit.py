@@ -9,6 +9,7 @@ import typer
 
 from quorate.console.ui.exits import say
 from quorate.console.ui.options import (
+    Master,
     OutputFormat,
     Stores,
     Topics,
@@ -41,6 +42,7 @@ def audit(
         bool,
         typer.Option("--thorough", help="Read and check every message at every store."),
     ] = False,
+    master: Master = None,
     stores: Stores = None,
     output: OutputFormat = None,
 ) -> None:
@@ -50,7 +52,7 @@ def audit(
     and messages only where digests differ. Exit 0 if nothing is lost and all stores agree, 1 if
     messages are missing or different. Exit 10 if stores that are away or in limbo leave that open.
 
-    Needs the extra `spark`.
+    Needs the extra `archive`.
     """
     settings = resolve(context.meta, stores=stores, output=output)
 
@@ -62,6 +64,7 @@ def audit(
             topics=topic or (),
             topics_pattern=topics_pattern,
             thorough=thorough,
+            master=master,
             told=progress.tell,
         )
     _show(report, settings.output)

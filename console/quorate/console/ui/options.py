@@ -82,6 +82,15 @@ Topics = Annotated[
     list[str] | None,
     typer.Option("--topic", metavar="NAME", help="Only this topic; may be given several times."),
 ]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="Let this Spark run the job, spark://host:7077; needs the extra `spark`. Without it "
+        "processes of this machine do.",
+    ),
+]
 TopicsPattern = Annotated[
     str | None,
     typer.Option("--topics-pattern", metavar="REGEX", help="Only topics that match as a whole."),

@@ -25,6 +25,7 @@ from quorate.protocol.answers import Piece
 from quorate.protocol.errors import ArchiveDiffers, MissingMessages, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, diverges_at
+from quorate.protocol.patterns import topic_pattern
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import membership_to_wire
 
@@ -32,14 +33,16 @@ from quorate.protocol.wire import membership_to_wire
 class StoresAndArchive(Stores):
     """The stores of a group, with the archive of their messages behind them."""
 
-    def __init__(self, addresses: Sequence[str], path: str) -> None:
+    def __init__(self, addresses: Sequence[str], path: str, topic_pattern: str = "") -> None:
         """Raise InvalidArgument if there is no store, or if the path is not one."""
-        super().__init__(addresses)
+        super().__init__(addresses, topic_pattern)
         self._path = path
         self.archive = Archive(path)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"addresses": self.addresses, "others": self.others, "_path": self._path}
+        state = dict(self.__dict__)
+        del state["archive"]
+        return state
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
@@ -56,6 +59,8 @@ class StoresAndArchive(Stores):
         catalogue = super().sources_within(grace)
         sources = dict(catalogue.sources)
         for name, source in archived.items():
+            if self.topic_pattern and not topic_pattern(self.topic_pattern).matches(name.topic):
+                continue
             known = joined(sources.get(name), source, self._path)
             there = known.held.union(self.archive.has(name))
             gone = there.holes(0, known.retained_from - 1)

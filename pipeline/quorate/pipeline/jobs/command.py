@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from quorate.pipeline.archive.archiving import ArchiveReport
     from quorate.pipeline.archive.compacting import CompactReport
     from quorate.pipeline.archive.rebuilding import RebuildReport
+    from quorate.pipeline.archive.tasks import Run
     from quorate.pipeline.audit.verdict import AuditReport
     from quorate.pipeline.jobs.backtest import BacktestReport
     from quorate.pipeline.jobs.restore import RestoreReport
@@ -82,8 +83,29 @@ def selection(topics: Sequence[str], pattern: str | None) -> Callable[[str], boo
 
 
 @contextlib.contextmanager
-def _session(name: str, told: Told) -> Iterator[SparkSession]:
-    """Give a job a Spark session, and end it after the job. Raises TaskFailed if Spark fails."""
+def _workers(name: str, told: Told, master: str | None) -> Iterator[tuple[Run, int]]:
+    """Give a job what runs its tasks, and how many run at the same time.
+
+    That is this machine, unless a master is given or spark-submit started this program.
+    """
+    if master is None and not submitted():
+        from quorate.pipeline.archive.workers import in_processes
+
+        cores = os.cpu_count() or 1
+        yield in_processes(cores), cores
+        return
+    from quorate.pipeline.archive.tasks import on_spark
+
+    with _session(name, told, master) as spark:
+        yield on_spark(spark), spark.sparkContext.defaultParallelism
+
+
+@contextlib.contextmanager
+def _session(name: str, told: Told, master: str | None = None) -> Iterator[SparkSession]:
+    """Give a job a Spark session, and end it after the job. Raises TaskFailed if Spark fails.
+
+    master: the address of the cluster; None: this machine, or what spark-submit was given.
+    """
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
@@ -94,9 +116,10 @@ def _session(name: str, told: Told) -> Iterator[SparkSession]:
     told("starting Spark")
     # A program that spark-submit started already has a Java.
     java = None if submitted() else str(find_java_for_jobs(os.environ))
-    done_aside(lambda: session(f"quorate {name}", java=java))
+    conf = {"spark.master": master} if master is not None else {}
+    done_aside(lambda: session(f"quorate {name}", java=java, conf=conf))
     # This returns the same session, and makes it the active one of this thread, too.
-    made = session(f"quorate {name}", java=java)
+    made = session(f"quorate {name}", java=java, conf=conf)
     server: Any = getattr(made.sparkContext, "_accumulatorServer", None)
     if server is not None:
         # It would print a trace if Java dies. The call that fails for that reports it anyway.
@@ -133,18 +156,19 @@ def run_archive(
     topics: Sequence[str] = (),
     topics_pattern: str | None = None,
     older_than: str | None = None,
+    master: str | None = None,
     told: Told,
 ) -> ArchiveReport:
     """Run `quorate archive`.
 
     - stores: host:port of each.
     - older_than: an age such as "7d": only messages that were sent before; None: all.
+    - master: the address of the Spark that runs the tasks; None: this machine does.
 
     Raises as quorate.pipeline.archive.archiving.archive, UnknownTopic, JavaNotFound.
     """
     from quorate.archive.directory import ArchiveDirectory
     from quorate.pipeline.archive.archiving import archive
-    from quorate.pipeline.archive.tasks import on_spark
     from quorate.pipeline.stores.client import Stores
 
     before_ns = None
@@ -154,31 +178,30 @@ def run_archive(
     archived = {source.topic for source in ArchiveDirectory(path).newest().sources}
     _check_known(topics, topics_pattern, Stores(stores).sources(), archived)
     ArchiveDirectory(path).check_writable()
-    with _session("archive", told) as spark:
+    with _workers("archive", told, master) as (run, parts):
         return archive(
-            on_spark(spark),
+            run,
             Stores(stores),
             path,
             selects=selects,
-            parts=spark.sparkContext.defaultParallelism,
+            parts=parts,
             before_ns=before_ns,
             told=told,
         )
 
 
 @interruptible(_ARCHIVE_REMAINS)
-def run_compact(path: str, *, told: Told) -> CompactReport:
-    """Run `quorate archive --compact`.
+def run_compact(path: str, *, master: str | None = None, told: Told) -> CompactReport:
+    """Run `quorate archive --compact`. master: as of run_archive.
 
     Raises as quorate.pipeline.archive.compacting.compact, JavaNotFound.
     """
     from quorate.archive.directory import ArchiveDirectory
     from quorate.pipeline.archive.compacting import compact
-    from quorate.pipeline.archive.tasks import on_spark
 
     ArchiveDirectory(path).newest()
-    with _session("compact", told) as spark:
-        return compact(on_spark(spark), path, told=told)
+    with _workers("compact", told, master) as (run, _):
+        return compact(run, path, told=told)
 
 
 @interruptible(_ARCHIVE_REMAINS)
@@ -196,22 +219,22 @@ def run_restore(
     *,
     topics: Sequence[str] = (),
     topics_pattern: str | None = None,
+    master: str | None = None,
     told: Told,
 ) -> RestoreReport:
-    """Run `quorate restore`.
+    """Run `quorate restore`. master: as of run_archive.
 
     Raises as quorate.pipeline.jobs.restore.restore, NotArchived, JavaNotFound.
     """
     from quorate.archive.reading import Archive
-    from quorate.pipeline.archive.tasks import on_spark
     from quorate.pipeline.jobs.restore import restore
 
     selects = selection(topics, topics_pattern)
     archived = {source.topic for source in Archive(path).sources}
     for wanted in unmatched(topics, topics_pattern, archived):
         raise NotArchived(wanted, path, ", ".join(sorted(archived)))
-    with _session("restore", told) as spark:
-        return restore(on_spark(spark), path, layout, selects=selects, told=told)
+    with _workers("restore", told, master) as (run, _):
+        return restore(run, path, layout, selects=selects, told=told)
 
 
 @interruptible(_NOTHING_REMAINS)
@@ -221,27 +244,23 @@ def run_audit(
     topics: Sequence[str] = (),
     topics_pattern: str | None = None,
     thorough: bool = False,
+    master: str | None = None,
     told: Told,
 ) -> AuditReport:
-    """Run `quorate audit`. stores: host:port of each.
+    """Run `quorate audit`. stores: host:port of each. master: as of run_archive.
 
     Raises as quorate.pipeline.jobs.audit.audit, UnknownTopic, JavaNotFound.
     """
-    from quorate.pipeline.archive.tasks import on_spark
+    from quorate.pipeline.archive.workers import in_threads
     from quorate.pipeline.jobs.audit import audit
     from quorate.pipeline.stores.client import Stores
 
     selects = selection(topics, topics_pattern)
     _check_known(topics, topics_pattern, Stores(stores).sources())
-    with _session("audit", told) as spark:
-        return audit(
-            on_spark(spark),
-            stores,
-            selects=selects,
-            thorough=thorough,
-            parts=spark.sparkContext.defaultParallelism,
-            told=told,
-        )
+    with _workers("audit", told, master) as (run, parts):
+        # The digests are made by the stores.
+        compare = run if thorough or master is not None or submitted() else in_threads
+        return audit(compare, stores, selects=selects, thorough=thorough, parts=parts, told=told)
 
 
 @interruptible(_NOTHING_REMAINS)
@@ -372,7 +391,8 @@ def _check_table(
     from quorate.pipeline.options import read_options
     from quorate.pipeline.read.batch_reader import stores_of
 
-    _check_known(topics, topics_pattern, stores_of(read_options(options)).sources())
+    every = {name: options[name] for name in ("stores", "archive") if name in options}
+    _check_known(topics, topics_pattern, stores_of(read_options(every)).sources())
 
 
 def parse_speed(text: str) -> float:
@@ -479,6 +499,10 @@ def _add_topics(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topics-pattern", metavar="REGEX", help="only topics that match")
 
 
+def _add_master(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--master", metavar="URL", help="the Spark that runs the tasks")
+
+
 def _add_layout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stores", metavar="[NAME=]HOST:PORT,…")
     parser.add_argument(
@@ -507,6 +531,7 @@ def _add_archive(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="the archive's directory")
     parser.add_argument("--stores", required=True, metavar="HOST:PORT,…")
     parser.add_argument("--older-than", metavar="AGE")
+    _add_master(parser)
     _add_topics(parser)
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -517,6 +542,7 @@ def _add_archive(parser: argparse.ArgumentParser) -> None:
             topics=given.topic,
             topics_pattern=given.topics_pattern,
             older_than=given.older_than,
+            master=given.master,
             told=say,
         )
         return int(bool(report.failures)), report.as_object()
@@ -526,7 +552,12 @@ def _add_archive(parser: argparse.ArgumentParser) -> None:
 
 def _add_compact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="the archive's directory")
-    parser.set_defaults(run=lambda given: (0, run_compact(given.path, told=say).as_object()))
+    _add_master(parser)
+
+    def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+        return DONE, run_compact(given.path, master=given.master, told=say).as_object()
+
+    parser.set_defaults(run=run)
 
 
 def _add_rebuild(parser: argparse.ArgumentParser) -> None:
@@ -543,6 +574,7 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="the archive's directory")
     _add_layout(parser)
     _add_topics(parser)
+    _add_master(parser)
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         report = run_restore(
@@ -550,6 +582,7 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
             given.path,
             topics=given.topic,
             topics_pattern=given.topics_pattern,
+            master=given.master,
             told=say,
         )
         return int(not report.done), report.as_object()
@@ -561,6 +594,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stores", required=True, metavar="HOST:PORT,…")
     _add_topics(parser)
     parser.add_argument("--thorough", action="store_true", help="read and check every message")
+    _add_master(parser)
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         report = run_audit(
@@ -568,6 +602,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
             topics=given.topic,
             topics_pattern=given.topics_pattern,
             thorough=given.thorough,
+            master=given.master,
             told=say,
         )
         return report.outcome.exit_code, report.as_object()

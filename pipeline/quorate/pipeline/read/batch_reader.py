@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import difflib
 import logging
-import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from quorate.pipeline.errors import MessagesGone
 from quorate.pipeline.options import BoundKind, ReadBound, ReadBounds, ReadOptions
-from quorate.pipeline.read.filters import (
-    Restriction,
-    restrict,
-)
 from quorate.pipeline.stores.client import (
     Catalogue,
     KnownSource,
@@ -31,6 +26,7 @@ from quorate.pipeline.stores.decoding import record_batches
 from quorate.pipeline.stores.planning import (
     Part,
     SourceRange,
+    parts_for,
     plan,
 )
 from quorate.protocol.answers import Piece
@@ -67,10 +63,10 @@ class PartReader:
 
     def planned(self, ranges: Iterable[SourceRange]) -> list[StoresPartition]:
         """Return the partitions in which Spark reads these ranges."""
-        options, others = self._options, self._stores.others
+        options, others, wanted = self._options, self._stores.others, list(ranges)
         parts = plan(
-            ranges,
-            parts=options.parts_min or os.cpu_count() or 1,
+            wanted,
+            parts=parts_for(wanted, options.parts_min),
             part_messages_max=options.part_messages_max,
         )
         return [
@@ -131,67 +127,40 @@ def stores_of(options: ReadOptions) -> Stores:
         # Importing Parquet takes time, which a read without an archive saves.
         from quorate.pipeline.archive.falling_through import StoresAndArchive
 
-        return StoresAndArchive(options.stores, options.archive)
-    return Stores(options.stores)
+        return StoresAndArchive(options.stores, options.archive, options.asked_pattern)
+    return Stores(options.stores, options.asked_pattern)
 
 
 def sources_of(catalogue: Catalogue, options: ReadOptions) -> dict[SourceName, KnownSource]:
     """Return the sources that the options select."""
-    return {name: known for name, known in catalogue.sources.items() if options.selects(name.topic)}
+    return {name: known for name, known in catalogue.sources.items() if options.selects(name)}
 
 
 class BatchReader(PartReader, DataSourceReader):
     """Reads the messages that are stable when Spark plans."""
 
-    def __init__(self, options: ReadOptions, columns: pa.Schema) -> None:
-        super().__init__(options, columns)
-        self._restriction = Restriction()
-
     def partitions(self) -> list[StoresPartition]:
         options = self._options
-        catalogue = self._stores.sources()
-        check_topics(options, catalogue)
-        sources = sources_of(catalogue, options)
+        sources = sources_of(self._stores.sources(), options)
+        check_found(options, sources, self._stores)
         check_named("startingOffsets", options.start, sources)
         check_named("endingOffsets", options.end, sources)
+        warn_of_ends("startingOffsets", options.start, sources)
+        warn_of_ends("endingOffsets", options.end, sources)
         # Of an empty list Spark would make a partition without a part, and read it.
         return self.planned(self._ranges(sources)) or [StoresPartition(Part((), 0), {})]
 
     def _ranges(self, sources: Mapping[SourceName, KnownSource]) -> Iterator[SourceRange]:
-        restriction = self._restriction
         for name, known in sources.items():
-            if not restriction.selects(name):
-                continue
-            starts = [self._options.start.of(name), *_at_time(restriction.since_ns)]
-            ends = [self._options.end.of(name), *_at_time(restriction.before_ns)]
-            first = max(begins_at(self._stores, known, each) for each in starts)
-            until = min(ends_at(self._stores, known, each) for each in ends)
-            first, until = max(first, restriction.first), min(until, restriction.until)
+            first = begins_at(self._stores, known, self._options.start.of(name))
+            until = ends_at(self._stores, known, self._options.end.of(name))
             if first < until:
-                wanted = SourceRange(name, first, until, known.lineage)
-                yield from self._stores.parted(known, wanted)
+                yield from self._stores.parted(known, range_of(known, first, until))
 
 
-class FilteringBatchReader(BatchReader):
-    """A BatchReader to which Spark hands the filters of the query.
-
-    Spark keeps the filtered reader with the loaded DataFrame, and also uses it for other queries on
-    that DataFrame. So filters are handed over only if the option filterPushdown asks for it.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> list[Filter]:
-        self._restriction, rest = restrict(filters)
-        return rest
-
-
-def batch_reader(options: ReadOptions, columns: pa.Schema) -> BatchReader:
-    """Return the reader that the options ask for."""
-    kind = FilteringBatchReader if options.push_filters else BatchReader
-    return kind(options, columns)
-
-
-def _at_time(time_ns: int | None) -> list[ReadBound]:
-    return [] if time_ns is None else [ReadBound(BoundKind.TIME, time_ns)]
+def range_of(known: KnownSource, first: int, until: int) -> SourceRange:
+    """Return the messages [first, until) of a source as a range to plan with."""
+    return SourceRange(known.name, first, until, known.lineage, message_bytes=known.message_bytes)
 
 
 def begins_at(stores: Stores, known: KnownSource, bound: ReadBound) -> int:
@@ -222,18 +191,46 @@ def _number_at(known: KnownSource, bound: ReadBound) -> int:
     return known.until
 
 
-def unmatched(options: ReadOptions, topics: Collection[str]) -> list[str]:
-    """Return the topics, or the pattern, of the options to which no known topic belongs."""
+def unmatched(options: ReadOptions, found: Iterable[SourceName]) -> list[str]:
+    """Return what the options name and no found source has: topics, sources, or the pattern."""
+    sources = [name for name in found if options.selects(name)]
+    if options.sources:
+        return sorted(map(str, options.sources.difference(sources)))
     if options.topics:
-        return sorted(options.topics.difference(topics))
-    return [] if any(map(options.selects, topics)) else [options.topics_pattern or "any topic"]
+        return sorted(options.topics.difference(name.topic for name in sources))
+    return [] if sources else [options.topics_pattern or "any topic"]
 
 
-def check_topics(options: ReadOptions, catalogue: Catalogue) -> None:
-    """Raise UnknownTopic for a topic of the options that no store knows."""
-    known = sorted({name.topic for name in catalogue.sources})
-    for topic in unmatched(options, known) if options.topics else ():
-        raise UnknownTopic(topic, ", ".join(known))
+def known_topics(stores: Stores) -> list[str]:
+    """Return every topic that a store knows, whatever was asked for."""
+    return sorted({name.topic for name in Stores(stores.addresses).sources().sources})
+
+
+def check_found(options: ReadOptions, found: Iterable[SourceName], stores: Stores) -> None:
+    """Raise UnknownTopic for a topic or a source of the options that no store knows.
+
+    A pattern may match nothing yet, so that is only logged.
+    """
+    for wanted in unmatched(options, found):
+        known = ", ".join(known_topics(stores))
+        if options.topics or options.sources:
+            raise UnknownTopic(wanted, known)
+        _log.warning("the table is empty: no topic matches %s; known: %s", wanted, known or "none")
+
+
+def warn_of_ends(
+    option: str, bounds: ReadBounds, sources: Mapping[SourceName, KnownSource]
+) -> None:
+    """Log each bound beyond the end of its source: what is missing may be expected to be there."""
+    for name, bound in bounds.by_source.items():
+        if bound.kind is BoundKind.SEQUENCE and bound.value > sources[name].until:
+            _log.warning(
+                "%s is to be read with %s %d, but its stable messages end before %d",
+                name,
+                option,
+                bound.value,
+                sources[name].until,
+            )
 
 
 def check_named(option: str, bounds: ReadBounds, sources: Mapping[SourceName, KnownSource]) -> None:

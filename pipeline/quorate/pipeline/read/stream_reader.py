@@ -29,6 +29,8 @@ from quorate.pipeline.read.batch_reader import (
     StoresPartition,
     begins_at,
     check_named,
+    known_topics,
+    range_of,
     sources_of,
     unmatched,
 )
@@ -37,7 +39,6 @@ from quorate.pipeline.stores.client import (
     Catalogue,
     KnownSource,
 )
-from quorate.pipeline.stores.planning import SourceRange
 from quorate.protocol.errors import InvalidArgument, MissingMessages
 from quorate.protocol.identity import SourceName
 
@@ -143,8 +144,9 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
         if self._looked:
             return
         self._looked = True
-        known = sorted({name.topic for name in catalogue.sources})
-        for wanted in unmatched(self._options, known):
+        missing = unmatched(self._options, catalogue.sources)
+        known = known_topics(self._stores) if missing else []
+        for wanted in missing:
             close = difflib.get_close_matches(wanted, known) or known[:_NAMED]
             _log.warning(
                 "no store that answered has a source for %s; the query waits until one appears; "
@@ -195,9 +197,7 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
         return self.planned(
             part
             for source, (first, until) in ranges.items()
-            for part in self._stores.parted(
-                known[source], SourceRange(source, first, until, known[source].lineage)
-            )
+            for part in self._stores.parted(known[source], range_of(known[source], first, until))
         )
 
     def _known_for(

@@ -36,9 +36,9 @@ class QuorateDataSource(DataSource):
             from quorate.pipeline.read.state_reader import StateReader
 
             return StateReader(state_options(self.options, time.time_ns()), columns(schema))
-        from quorate.pipeline.read.batch_reader import batch_reader
+        from quorate.pipeline.read.batch_reader import BatchReader
 
-        return batch_reader(read_options(self.options), columns(schema))
+        return BatchReader(read_options(self.options), columns(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from quorate.pipeline.read.stream_reader import StreamReader

@@ -58,7 +58,6 @@ _TASK_TRIES = 4
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.python.filterPushdown.enabled": "true",
     # An idle query asks for new messages this often.
     "spark.sql.streaming.pollingDelay": "100ms",
 }

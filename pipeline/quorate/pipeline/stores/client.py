@@ -107,6 +107,8 @@ class KnownSource:
     """At least one store has released the numbers below this one by retention."""
     markers: tuple[Marker, ...] = ()
     """The newest stable application markers, as the best informed store has them."""
+    message_bytes: float = 0.0
+    """The mean bytes of a message that stores hold; 0: none holds any."""
 
     @property
     def earliest(self) -> int:
@@ -143,11 +145,16 @@ class Stores:
     answer, or do not hold a message.
     """
 
-    def __init__(self, addresses: Sequence[str]) -> None:
-        """addresses: host:port of each store. Raises InvalidArgument if there is none."""
+    def __init__(self, addresses: Sequence[str], topic_pattern: str = "") -> None:
+        """addresses: host:port of each store. Raises InvalidArgument if there is none.
+
+        topic_pattern: a regular expression; only sources whose whole topic it matches are asked
+        for. Empty: all.
+        """
         if not addresses:
             raise InvalidArgument("stores", "none given; name them as a=host:port,b=host:port,…")
         self.addresses = tuple(addresses)
+        self.topic_pattern = topic_pattern
         self.others: dict[SourceName, tuple[str, ...]] = {}
         """By source, the stores that no user named and that an answering store told of."""
 
@@ -172,10 +179,10 @@ class Stores:
 
         grace: seconds to wait for each next answer once one store has answered.
         """
-        said, silent = _inventories(self.addresses, grace)
+        said, silent = _inventories(self.addresses, self.topic_pattern, grace)
         self._learn(said)
         if silent:
-            more, silent_too = _inventories(self.all_others(), grace)
+            more, silent_too = _inventories(self.all_others(), self.topic_pattern, grace)
             self._learn(more)
             said, silent = {**said, **more}, {**silent, **silent_too}
         if not said:
@@ -286,9 +293,13 @@ _Said = dict[str, list[store_v1.InventoryResponse]]
 """By address, the answers of each store."""
 
 
-def _inventories(addresses: Sequence[str], grace: float) -> tuple[_Said, dict[str, QuorateError]]:
+def _inventories(
+    addresses: Sequence[str], topic_pattern: str, grace: float
+) -> tuple[_Said, dict[str, QuorateError]]:
     """Return the answers of these stores, and the errors of the others, by address."""
-    request = store_v1.InventoryRequest(protocol_version=PROTOCOL_VERSION)
+    request = store_v1.InventoryRequest(
+        protocol_version=PROTOCOL_VERSION, topic_pattern=topic_pattern
+    )
     heard: queue.Queue[tuple[str, list[store_v1.InventoryResponse] | QuorateError]] = queue.Queue()
     calls = {
         address: stub_of(address).Inventory(request, timeout=ANSWER_SECONDS_MAX)
@@ -403,7 +414,14 @@ def _merge(name: SourceName, known: Iterable[tuple[str, store_v1.SourceInventory
         lineage.parted(lost.minus(held)),
         max(_released_below(lineage, each) for _, each in known),
         markers_from_wire(told.markers),
+        max(map(_message_bytes, (each for _, each in known))),
     )
+
+
+def _message_bytes(known: store_v1.SourceInventory) -> float:
+    messages = held_from_wire(known.held)
+    count = sum(each.last - each.first + 1 for each in messages)
+    return known.journal_bytes / count if count else 0.0
 
 
 def _released_below(lineage: Lineage, known: store_v1.SourceInventory) -> int:

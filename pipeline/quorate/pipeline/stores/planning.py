@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 
-PART_MESSAGES_MIN = 20_000
-"""Fewest messages of a task. Starting a task costs as much time as reading so many."""
+PART_WEIGHT = 100_000
+"""Small messages of a task. Starting one costs as much time as reading a fifth of them."""
+SMALL_MESSAGE_BYTES = 200
+"""Bytes up to which the work of a message does not depend on its size."""
+
+
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +33,20 @@ class SourceRange:
     """The lineage when the range was planned. It tells which batches belong to the stream."""
     archived: bool = False
     """The range is read from the archive, because no store had any of it when it was planned."""
+    message_bytes: float = 0.0
+    """The mean bytes of a message; 0: not known."""
 
     def __len__(self) -> int:
         return self.until - self.first
+
+    @property
+    def message_weight(self) -> float:
+        """How much work a message is, as a multiple of a small one."""
+        return max(1.0, self.message_bytes / SMALL_MESSAGE_BYTES)
+
+    @property
+    def weight(self) -> float:
+        return len(self) * self.message_weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +65,7 @@ class Part:
 class _Open:
     ranges: list[SourceRange] = field(default_factory=list)
     messages: int = 0
+    weight: float = 0.0
 
 
 def plan(
@@ -55,23 +73,30 @@ def plan(
     *,
     parts: int,
     part_messages_max: int,
-    part_messages_min: int = PART_MESSAGES_MIN,
+    part_messages_min: int = 1,
 ) -> list[Part]:
-    """Return partitions of about the same size.
+    """Return partitions of about the same weight.
 
-    parts: the number to make. It is less if a part would have fewer than part_messages_min
-    messages, and more if one would have more than part_messages_max.
+    parts: the number to make. It is less if a part would have fewer than part_messages_min small
+    messages, and more if one would have more than part_messages_max messages.
     """
     wanted = sorted(ranges, key=lambda each: (each.source, each.first))
-    total = sum(map(len, wanted))
+    total = sum(each.weight for each in wanted)
     if not total:
         return []
-    parts = max(1, min(parts, total // part_messages_min))
-    size = min(-(-total // parts), part_messages_max)
-    return [Part(tuple(each), number) for number, each in enumerate(_filled(wanted, size))]
+    parts = max(1, min(parts, int(total // part_messages_min), sum(map(len, wanted))))
+    filled = _filled(wanted, total / parts, part_messages_max)
+    return [Part(tuple(each), number) for number, each in enumerate(filled)]
 
 
-def _filled(ranges: Sequence[SourceRange], size: int) -> Iterable[list[SourceRange]]:
+def parts_for(ranges: Iterable[SourceRange], least: int) -> int:
+    """Return how many partitions of a fitting weight the ranges make, and at least so many."""
+    return max(least, ceil(sum(each.weight for each in ranges) / PART_WEIGHT))
+
+
+def _filled(
+    ranges: Sequence[SourceRange], weight: float, messages_max: int
+) -> Iterable[list[SourceRange]]:
     """Yield the ranges of each part.
 
     One part is filled after the other, in order of the messages.
@@ -80,11 +105,13 @@ def _filled(ranges: Sequence[SourceRange], size: int) -> Iterable[list[SourceRan
     for each in ranges:
         first = each.first
         while first < each.until:
-            until = min(each.until, first + size - now.messages)
+            fitting = max(1, ceil((weight - now.weight) / each.message_weight - _ROUNDING))
+            until = min(each.until, first + fitting, first + messages_max - now.messages)
             now.ranges.append(replace(each, first=first, until=until))
             now.messages += until - first
+            now.weight += (until - first) * each.message_weight
             first = until
-            if now.messages == size:
+            if now.messages == messages_max or now.weight >= weight - _ROUNDING:
                 yield now.ranges
                 now = _Open()
     if now.ranges:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from quorate.pipeline.options import Options
+from quorate.pipeline.options import Options, named_stores, parse_boolean
 from quorate.pipeline.write.resuming import WriteBatch
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import check_topic
@@ -35,6 +35,9 @@ class WriteOptions:
     """Seconds that a task waits for enough stores before it fails."""
     state_lifetime: float | None
     """Seconds without activity after which stores delete a source of the write; None: never."""
+    fail_on_rows_differ: bool
+    """Refuse rows that come back different; if not, they are written besides those that are there:
+    each row is then there at least once."""
 
 
 def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
@@ -50,6 +53,7 @@ def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
         batch=0 if streaming else options.parsed("batchId", int, 0),
         timeout=options.parsed("timeout", _seconds, TIMEOUT_SECONDS),
         state_lifetime=options.parsed("stateLifetime", _seconds, None),
+        fail_on_rows_differ=options.parsed("failOnRowsDiffer", parse_boolean, True),
     )
     if streaming:
         for name in ("writeId", "batchId"):
@@ -67,8 +71,8 @@ def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
 
 
 def _layout(options: Options) -> Layout:
-    stores = options.get("stores", "").strip()
     groups = [parse_group(text) for text in options.get("groups", "").split()]
+    stores = options.get("stores", "").strip() if groups else named_stores(options)
     rule = options.get("intergroup", "").strip()
     if bool(stores) == bool(groups):
         raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""The resumption of a repeated task: its source's marker tells which rows it has already written.
+"""The resumption of a repeated task: its source's marker tells how many rows it already has.
 
 Here are the identity of the source of a task, and the marker committed with each chunk of rows.
 From both it is decided which rows of a repeated task are still to be written. Nothing here knows
@@ -9,59 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
-from array import array
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import accumulate
-from operator import add
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import google_crc32c
-
 from quorate.pipeline.errors import RowsDiffer, WriteNotOurs
-from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, encode_attributes
+from quorate.pipeline.write.chunks import NO_ROWS, Rows
+from quorate.pipeline.write.rows_there import ReadBack, RowsThere, RowSum
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX
 
 PARTITIONS_MAX = 0xFFFF
 WRITE_ID_BYTES_MAX = 256
+HELD_BYTES_MAX = 256 * 1024 * 1024
+"""Bytes of rows that a task holds while rows that are there have not come back."""
 _PARTITION_BITS = 16
-_SUM_LIMIT = 1 << 64
 _FORMAT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Consecutive rows of one topic."""
-
-    payloads: list[bytes]
-    attributes: list[Attributes] = field(default_factory=list)
-    """Key and properties of each row; an empty list if no row has any."""
-
-    def __len__(self) -> int:
-        return len(self.payloads)
-
-    def __getitem__(self, part: slice) -> Rows:
-        return Rows(self.payloads[part], self.attributes[part])
-
-    def __add__(self, more: Rows) -> Rows:
-        attributes = self._filled() + more._filled() if self.attributes or more.attributes else []
-        return Rows(self.payloads + more.payloads, attributes)
-
-    def _filled(self) -> list[Attributes]:
-        return self.attributes or [NO_ATTRIBUTES] * len(self)
-
-    def sizes(self) -> Iterator[int]:
-        """Return the bytes that each row adds to a batch."""
-        if not self.attributes:
-            return map(len, self.payloads)
-        return map(add, map(len, self.payloads), (own.size for own in self.attributes))
-
-
-NO_ROWS = Rows([])
 
 
 # -- the identity of a write ------------------------------------------------------------------
@@ -122,10 +85,8 @@ class WriteMarker:
     write: WriteBatch
     rows: int
     """Number of rows of the batch that the source has, with this chunk."""
-    ordered: str
-    """A digest of these rows that depends on their order."""
-    unordered: str
-    """A sum over these rows that does not depend on their order."""
+    sum: str
+    """The sum over these rows, as RowSum has it."""
 
     def encoded(self) -> bytes:
         """Return the bytes to commit. They are JSON, so that people can read them, too."""
@@ -135,8 +96,7 @@ class WriteMarker:
                 "write": self.write.write_id,
                 "batch": self.write.batch,
                 "rows": self.rows,
-                "digest": self.ordered,
-                "sum": self.unordered,
+                "sum": self.sum,
             },
             separators=(",", ":"),
             ensure_ascii=False,
@@ -157,89 +117,13 @@ class WriteMarker:
             return WriteMarker(
                 WriteBatch(str(fields["write"]), int(fields["batch"])),
                 int(fields["rows"]),
-                str(fields["digest"]),
-                str(fields["sum"]),
+                f"{int(str(fields['sum']), 16):016x}",
             )
         except (ValueError, TypeError, KeyError):
             raise WriteNotOurs(str(source), "an application's own marker") from None
 
 
-class RowDigest:
-    """A digest over rows. How the rows are split into chunks does not change it."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self._sizes = hashlib.sha256()
-        self._payloads = hashlib.sha256()
-        self._attributes = hashlib.sha256()
-        self._sum = 0
-
-    def add(self, rows: Rows) -> None:
-        sizes = array("I", map(len, rows.payloads))
-        if sys.byteorder == "big":
-            sizes.byteswap()
-        self._sizes.update(sizes)
-        self._payloads.update(b"".join(rows.payloads))
-        checksums = map(google_crc32c.value, rows.payloads)
-        if rows.attributes:
-            encoded = list(map(encode_attributes, rows.attributes))
-            self._add_attributes(encoded)
-            checksums = map(google_crc32c.extend, checksums, encoded)
-        self._sum = (self._sum + sum(checksums)) % _SUM_LIMIT
-        self.rows += len(rows)
-
-    def _add_attributes(self, attributes: list[bytes]) -> None:
-        # Rows without attributes add nothing, so an empty column changes no digest.
-        for number, encoded in enumerate(attributes, self.rows):
-            if encoded:
-                length = len(encoded).to_bytes(4, "little")
-                self._attributes.update(number.to_bytes(8, "little") + length + encoded)
-
-    @property
-    def ordered(self) -> str:
-        """A digest that differs if any row or their order differs."""
-        parts = (self._sizes, self._payloads, self._attributes)
-        return hashlib.sha256(b"".join(part.digest() for part in parts)).hexdigest()[:32]
-
-    @property
-    def unordered(self) -> str:
-        """A sum that almost always differs if a row differs; the order of rows does not matter."""
-        return f"{self._sum:016x}"
-
-
 # -- the rows that a task has to write --------------------------------------------------------
-
-
-class Chunks:
-    """Cuts a topic's rows into chunks that fit one batch."""
-
-    def __init__(self) -> None:
-        self._pending = NO_ROWS
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the rows that wait until a chunk is full."""
-        return sum(self._pending.sizes())
-
-    def add(self, rows: Rows) -> Iterator[Rows]:
-        """Add rows; yield each chunk that is full."""
-        pending = self._pending + rows if len(self._pending) else rows
-        at = 0
-        while (size := _fitting(pending, at)) < len(pending) - at:
-            yield pending[at : at + size]
-            at += size
-        self._pending = pending[at:] if at else pending
-
-    def rest(self) -> Rows:
-        """Return the waiting rows as a last chunk, and keep none."""
-        rest, self._pending = self._pending, NO_ROWS
-        return rest
-
-
-def _fitting(rows: Rows, at: int) -> int:
-    """Return how many rows from `at` on fit one batch, one at least."""
-    ends = list(accumulate(rows[at : at + BATCH_MESSAGES_MAX].sizes()))
-    return max(bisect_right(ends, BATCH_BYTES_TARGET), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +140,9 @@ class WriteProgress:
     If a later batch was written, all rows of this batch are written, and they are not compared.
     Spark ends the rows of a task early, without an error, when the query that computes them fails.
     So the end of the rows never proves that a batch is complete.
+
+    Rows that come before all that are there have come back are held. If some of those never come,
+    the query has computed other rows, and none of the held ones may be written.
     """
 
     def __init__(self, write: WriteBatch, source: SourceName, partition: int, found: bytes) -> None:
@@ -263,64 +150,64 @@ class WriteProgress:
         self._write = write
         self._source = source
         self._partition = partition
-        self._digest = RowDigest()
         marker = WriteMarker.decoded(source, found)
         if marker is not None and marker.write.write_id != write.write_id:
             raise WriteNotOurs(str(source), f"write {marker.write.write_id}")
         self._past = marker is not None and marker.write.batch > write.batch
-        self._there = marker if marker is not None and marker.write == write else None
-        self._reordered = False
-
-    @property
-    def rows(self) -> int:
-        """Number of rows that the task has handed over; 0 if a later batch was written."""
-        return self._digest.rows
-
-    @property
-    def found(self) -> int:
+        self.written = RowSum()
+        """The rows of this batch that the source has."""
+        if marker is not None and marker.write == write:
+            self.written = RowSum(marker.rows, marker.sum)
+        self.found = self.written.rows
         """Number of rows of this batch that were written before this attempt."""
-        return self._there.rows if self._there is not None else 0
+        self.rows = 0
+        """Number of rows that the task has handed over; 0 if a later batch was written."""
+        self._there: RowsThere = ReadBack(())
+        self._held = NO_ROWS
+        self._held_bytes = 0
 
-    def next(self, rows: Rows) -> Commit | None:
-        """Return which of the next rows to write now; None if all are written.
+    def knows(self, there: RowsThere) -> None:
+        """Compare the rows that come with those that are there. Without it there are none."""
+        self._there = there
 
-        Raises RowsDiffer.
-        """
+    def new(self, rows: Rows) -> Rows:
+        """Return which rows to write now, of those that come next. Raises RowsDiffer."""
         if self._past:
-            return None
-        there = self._there
-        if there is not None and self._digest.rows < there.rows:
-            split = there.rows - self._digest.rows
-            known, rows = rows[:split], rows[split:]
-            self._digest.add(known)
-            if self._digest.rows == there.rows:
-                self._compare(there)
-        if not rows:
-            return None
-        if there is not None and self._reordered:
-            raise self._differ(there, "they come in another order, with more rows behind them")
-        self._digest.add(rows)
-        digest = self._digest
-        return Commit(rows, WriteMarker(self._write, digest.rows, digest.ordered, digest.unordered))
+            return NO_ROWS
+        self.rows += len(rows)
+        rows = self._there.take(rows)
+        if not self._there.left:
+            return self._released() + rows if len(self._held) else rows
+        self._held += rows
+        self._held_bytes += sum(rows.sizes())
+        if self._held_bytes > HELD_BYTES_MAX:
+            raise self._differ(f"more than {HELD_BYTES_MAX:,} bytes of other rows came before them")
+        return NO_ROWS
+
+    def commit(self, rows: Rows) -> Commit:
+        """Return the commit of a chunk of the rows to write."""
+        self.written.add(rows)
+        written = self.written
+        return Commit(rows, WriteMarker(self._write, written.rows, written.text))
 
     def finish(self) -> None:
-        """End the rows of the task. Raises RowsDiffer if there are fewer than before."""
-        there = self._there
-        if there is not None and self._digest.rows < there.rows:
-            raise self._differ(there, f"now there are only {self._digest.rows:,}")
+        """End the rows of the task. Raises RowsDiffer if others were written before."""
+        if not self._past and (detail := self._there.differ()):
+            raise self._differ(detail)
 
-    def _compare(self, there: WriteMarker) -> None:
-        """Compare all rows that were written before with those that came now. Raises RowsDiffer."""
-        if self._digest.unordered != there.unordered:
-            raise self._differ(there, "their content differs")
-        # A shuffle brings rows in another order. If no further row comes, all rows are written. If
-        # one comes, nothing tells whether it is one of those that were written.
-        self._reordered = self._digest.ordered != there.ordered
+    def keep_those_there(self) -> Rows:
+        """Let the rows that are there stay besides those that came; return those to write now."""
+        self._there = ReadBack(())
+        return self._released()
 
-    def _differ(self, there: WriteMarker, detail: str) -> RowsDiffer:
+    def _released(self) -> Rows:
+        held, self._held, self._held_bytes = self._held, NO_ROWS, 0
+        return held
+
+    def _differ(self, detail: str) -> RowsDiffer:
         write = self._write
         return RowsDiffer(
-            str(self._source), write.write_id, write.batch, self._partition, there.rows, detail
+            str(self._source), write.write_id, write.batch, self._partition, self.found, detail
         )
 
 

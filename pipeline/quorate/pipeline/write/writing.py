@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Coroutine, Iterable, Sequence
@@ -16,24 +17,30 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from quorate.pipeline.errors import AttemptSuperseded
+from quorate.pipeline.errors import AttemptSuperseded, MessagesGone, RowsDiffer
+from quorate.pipeline.stores.client import call_fetch
+from quorate.pipeline.stores.fetch import fetch
+from quorate.pipeline.write.chunks import Chunks, Rows
 from quorate.pipeline.write.options import WriteOptions
 from quorate.pipeline.write.resuming import (
-    Chunks,
-    Commit,
-    Rows,
     WriteBatch,
     WriteProgress,
     session_id,
 )
+from quorate.pipeline.write.rows_there import ReadBack, Released, RowsThere
+from quorate.protocol.answers import Piece
 from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import Fenced, InvalidArgument, QuorateError
+from quorate.protocol.framing import read_messages
 from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage
 from quorate.protocol.tls import tls_of_environment
 from quorate.source import Source, SourceOptions
 from quorate.source.protocol.outgoing import Ready
-from quorate.source.source import commit_ready, receipt_of
+from quorate.source.source import commit_ready, lineage_of, receipt_of
 from quorate.transport.delays import lacks_quorum, retrying
+
+_log = logging.getLogger("quorate.pipeline")
 
 T = TypeVar("T")
 
@@ -189,7 +196,7 @@ class _Task:
     async def finish(self) -> list[Written]:
         """Write the waiting rows, and return when all rows are stable."""
         topics = self._topics.values()
-        await asyncio.gather(*(topic.flush() for topic in topics))
+        await asyncio.gather(*(topic.finish() for topic in topics))
         return await asyncio.gather(*(topic.written() for topic in topics))
 
     async def close(self) -> None:
@@ -226,34 +233,74 @@ class _Topic:
             )
         except Fenced as error:
             raise self._superseded() from error
-        self._progress = WriteProgress(
+        progress = WriteProgress(
             self._attempt.write, self._name, self._attempt.partition, self._source.marker
         )
+        if progress.found:
+            progress.knows(await self._there(self._source, progress))
+        self._progress = progress
+
+    async def _there(self, source: Source, progress: WriteProgress) -> RowsThere:
+        """Return the rows of the batch that the source has: its newest messages."""
+        until = source.next_sequence
+        await self._stable(source, until - 1)
+        addresses = [store.address for store in self._options.layout.stores]
+        try:
+            return await asyncio.to_thread(
+                _read_back, addresses, self._name, lineage_of(source), until, progress.found
+            )
+        except MessagesGone:
+            return Released(progress.written)
 
     @property
     def waiting_bytes(self) -> int:
         return self._chunks.bytes
 
     async def add(self, rows: Rows) -> None:
+        assert self._progress is not None
+        try:
+            new = self._progress.new(rows)
+        except RowsDiffer as error:
+            new = self._kept_besides(error)
+        await self._write(new)
+
+    async def _write(self, rows: Rows) -> None:
         for chunk in self._chunks.add(rows):
-            await self._next(chunk)
+            await self._commit(chunk)
 
     async def flush(self) -> None:
         """Write the rows that wait for a full chunk."""
-        await self._next(self._chunks.rest())
+        await self._commit(self._chunks.rest())
 
-    async def _next(self, rows: Rows) -> None:
+    async def finish(self) -> None:
+        """Write what waits once no more rows come. Raises RowsDiffer."""
+        if self._progress is not None:
+            try:
+                self._progress.finish()
+            except RowsDiffer as error:
+                await self._write(self._kept_besides(error))
+        await self.flush()
+
+    def _kept_besides(self, error: RowsDiffer) -> Rows:
+        """Return the rows to write besides those that are there, if the options allow any."""
+        if self._options.fail_on_rows_differ:
+            raise error
         assert self._progress is not None
-        commit = self._progress.next(rows)
-        if commit is not None:
-            await self._commit(commit)
+        _log.warning(
+            "rows may be in the topic twice, as the option failOnRowsDiffer says: %s", error
+        )
+        return self._progress.keep_those_there()
 
-    async def _commit(self, commit: Commit) -> None:
+    async def _commit(self, rows: Rows) -> None:
         """Send the rows until the source accepts them, also while too few stores are there.
 
         Raises NotRegistered if that lasts too long.
         """
+        if not len(rows):
+            return
         assert self._source is not None
+        assert self._progress is not None
+        commit = self._progress.commit(rows)
         marker = commit.marker.encoded()
         ready = Ready(commit.rows.payloads, commit.rows.attributes)
         try:
@@ -266,15 +313,17 @@ class _Topic:
         source, progress = self._source, self._progress
         assert source is not None
         assert progress is not None
-        progress.finish()
         last = source.next_sequence - 1
         loop = asyncio.get_running_loop()
+        await self._stable(source, last)
+        receipt = await receipt_of(source, last, loop.time())
+        return Written(self._name, progress.rows, progress.found, last, receipt.stores)
+
+    async def _stable(self, source: Source, last: int) -> None:
         try:
             await source.wait_stable(last, self._options.timeout)
-            receipt = await receipt_of(source, last, loop.time())
         except Fenced as error:
             raise self._superseded() from error
-        return Written(self._name, progress.rows, progress.found, last, receipt.stores)
 
     async def close(self) -> None:
         """Close the source, without waiting for messages that are not stable."""
@@ -286,6 +335,20 @@ class _Topic:
 
     def _superseded(self) -> AttemptSuperseded:
         return AttemptSuperseded(str(self._name), self._attempt.partition, self._attempt.number)
+
+
+def _read_back(
+    addresses: Sequence[str], source: SourceName, lineage: Lineage, until: int, count: int
+) -> ReadBack:
+    """Read the last messages before `until`; they are stable. Raises MessagesGone."""
+    pieces = fetch(call_fetch, addresses, source, lineage, until - count, until - 1)
+    return ReadBack(map(_rows_of, pieces))
+
+
+def _rows_of(piece: Piece) -> Rows:
+    payloads, attributes = read_messages(piece.frame, piece.header)
+    first = piece.header.first
+    return Rows(payloads, attributes or [])[piece.first - first : piece.last + 1 - first]
 
 
 async def commit_patiently(source: Source, messages: Ready, marker: bytes, patience: float) -> None:

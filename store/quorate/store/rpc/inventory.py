@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Collection
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
+from quorate.protocol.patterns import TopicPattern, topic_pattern
 from quorate.protocol.wire import (
     source_from_wire,
 )
@@ -32,7 +33,8 @@ async def inventory(
 
     turn: the turns of this call.
 
-    Raises StorageFailed, or InvalidArgument if the asking store has the same name.
+    Raises StorageFailed, or InvalidArgument if the asking store has the same name, or if the topic
+    pattern is none.
     """
     asker = request.greeting
     remembered = await _greeted(engine, me, asker) if request.HasField("greeting") else None
@@ -49,11 +51,11 @@ async def inventory(
             )
         )
     ]
-    only = source_from_wire(request.source) if request.HasField("source") else None
+    wanted = _wanted(request)
     if not request.without_sources:
         responses += [
             store_v1.InventoryResponse(source=each)
-            async for each in _each_source(engine, only, turn)
+            async for each in _each_source(engine, wanted, turn)
         ]
     # The rows behind these answers may not be durable yet.
     await engine.writer.durable(engine.writer.submit(()))
@@ -86,32 +88,50 @@ async def _greeted(
     return met.remembered
 
 
+Wanted = SourceName | TopicPattern | None
+"""One source, or those of some topics, or all."""
+
+
+def _wanted(request: store_v1.InventoryRequest) -> Wanted:
+    if request.HasField("source"):
+        return source_from_wire(request.source)
+    return topic_pattern(request.topic_pattern) if request.topic_pattern else None
+
+
 async def _each_source(
-    engine: Engine, only: SourceName | None, turn: Turn
+    engine: Engine, wanted: Wanted, turn: Turn
 ) -> AsyncIterator[store_v1.SourceInventory]:
     """Yield the live sources, then the deleted ones, then those that came to live meanwhile.
 
     A source that lives now is always among them: nothing else is done after the last look.
     """
     told: set[SourceName] = set()
-    for source in _names(engine.core.sources, only):
+    for source in _names(engine.core.sources, wanted):
         await turn.pause()
-        if (state := engine.core.sources.get(source)) is not None:
+        if not _matches(wanted, source):
+            told.add(source)
+        elif (state := engine.core.sources.get(source)) is not None:
             told.add(source)
             yield _live(engine, state)
-    for source in _names(engine.core.identities.tombstones, only):
+    for source in _names(engine.core.identities.tombstones, wanted):
         await turn.pause()
-        if (deleted := _deleted(engine, source, only)) is not None:
-            yield deleted
-    for source in _names(engine.core.sources, only):
-        if source not in told:
+        if _matches(wanted, source):
+            deleted = _deleted(engine, source, named=wanted == source)
+            if deleted is not None:
+                yield deleted
+    for source in _names(engine.core.sources, wanted):
+        if source not in told and _matches(wanted, source):
             yield _live(engine, engine.core.sources[source])
 
 
-def _names(known: Collection[SourceName], only: SourceName | None) -> list[SourceName]:
-    if only is None:
-        return list(known)
-    return [only] if only in known else []
+def _names(known: Collection[SourceName], wanted: Wanted) -> list[SourceName]:
+    if isinstance(wanted, SourceName):
+        return [wanted] if wanted in known else []
+    return list(known)
+
+
+def _matches(wanted: Wanted, source: SourceName) -> bool:
+    return not isinstance(wanted, TopicPattern) or wanted.matches(source.topic)
 
 
 def _live(engine: Engine, state: SourceState) -> store_v1.SourceInventory:
@@ -121,9 +141,7 @@ def _live(engine: Engine, state: SourceState) -> store_v1.SourceInventory:
     return known
 
 
-def _deleted(
-    engine: Engine, source: SourceName, only: SourceName | None
-) -> store_v1.SourceInventory | None:
+def _deleted(engine: Engine, source: SourceName, *, named: bool) -> store_v1.SourceInventory | None:
     """Return the tombstone of a source that other stores may still have; None if none may.
 
     A source that all stores have deleted is reported only if the request names it. The number of
@@ -131,7 +149,7 @@ def _deleted(
     """
     identities = engine.core.identities
     tombstone = identities.tombstones.get(source)
-    is_unlisted = only is None and source in identities.unlisted
+    is_unlisted = not named and source in identities.unlisted
     if tombstone is None or is_unlisted or source in engine.core.sources:
         return None
     known = source_inventory(as_it_was(tombstone), bool(engine.core.limbo_without(source)))

@@ -54,6 +54,7 @@ def source_inventory(state: SourceState, limbo: bool) -> store_v1.SourceInventor
         ended_receivers=ended_receivers(state),
         may_miss_receivers=record.may_miss_receivers,
         spent_receiver_epoch=record.spent_receiver_epoch,
+        journal_bytes=state.journal_bytes,
     )
 
 
