@@ -65,7 +65,7 @@ RECEIVER = {
     "events",
     "flush",
     "known_topics",
-    "not_json",
+    "undecoded",
     "open",
     "position",
     "receive",

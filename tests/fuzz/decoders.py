@@ -15,6 +15,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import msgpack
 from google.protobuf.message import DecodeError, Message
 from tests.fuzz import corpus, records
 from tests.fuzz.mutation import Mutator
@@ -42,6 +43,7 @@ from quorate.protocol.keying import Keying, Missing
 from quorate.protocol.layout_text import parse_group, read_toml
 from quorate.protocol.limits import FRAGMENT_BYTES, WHOLE_BATCH_BYTES_MAX
 from quorate.protocol.patterns import topic_pattern
+from quorate.protocol.payloads import PayloadFormat, document_of
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import (
     held_from_wire,
@@ -82,6 +84,11 @@ _DOCUMENTS = [
     b"[1, 2]",
     b"\xff",
 ]
+_PACKED = [
+    *(msgpack.packb(json.loads(each)) for each in _DOCUMENTS[:3]),
+    msgpack.packb({"name": b"x", "tags": [msgpack.Timestamp(5, 7), msgpack.ExtType(3, b"x")]}),
+    msgpack.packb({"amount": float("nan"), "deep": [[[{}]]], "note": "x" * 300}),
+]
 _STORE_TOML = """
 name = "a"
 data_directory = "/data"
@@ -93,6 +100,7 @@ retention_seconds = 5.5
 retain_until = ["acknowledged"]
 [[topic]]
 pattern = "trades"
+payload = "msgpack"
 keys = ["order.id", "account"]
 missing = "null"
 [tls]
@@ -243,17 +251,19 @@ def _read_select(data: bytes) -> None:
             json.loads(left)
 
 
-def _read_document(data: bytes) -> None:
-    keying = Keying(["customer.name", "tags[0]"], Missing.NULL)
+def _read_document(form: PayloadFormat, data: bytes) -> None:
+    keying = Keying(["customer.name", "tags[0]"], Missing.NULL, None, form)
     frame = encode_batch(ORDERS, 1, 0, [data], 5)
     header = check_batch(frame)
     body = body_of(frame, header)
     payloads = body.read_payloads()
     for text in _FILTERS:
-        passing(Filter(text), header, payloads, body, 0, 0)
+        passing(Filter(text), header, payloads, body, 0, 0, form)
     keying.keys_of(header, payloads, body, 0, 0)
-    Projection("-name, -tags").of(data)
-    Projection("customer, deep[0]").of(data)
+    for fields in ("-name, -tags", "customer, deep[0]"):
+        left = Projection(fields).of(data, form)
+        assert len(left) <= len(data)
+        assert type(document_of(left, form)) is type(document_of(data, form))
 
 
 def _read_attributes(data: bytes) -> None:
@@ -378,7 +388,10 @@ def targets(directory: Path) -> dict[str, Target]:
         "order": Target(
             _encoded("a", "-b.c", "$sequence"), _as_text(lambda d: Ordering([d.decode()])), _text
         ),
-        "document": Target(lambda: _DOCUMENTS, _read_document, _data),
+        "document": Target(lambda: _DOCUMENTS, partial(_read_document, PayloadFormat.JSON), _data),
+        "packed document": Target(
+            lambda: _PACKED, partial(_read_document, PayloadFormat.MSGPACK), _data
+        ),
         "pattern": Target(
             _encoded("orders.*", "(a|b)+[x-z]{2,3}\\.c", ".*"),
             _as_text(lambda data: topic_pattern(data.decode()).matches("orders.a" * 20)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgpack
 import pytest
 from tests.receiver.real_peers import Stores, receiver, source, take
 
@@ -20,7 +21,18 @@ async def test_only_what_passes_comes_and_the_position_moves_past_the_rest(store
         async with await receiver(stores, where="price IN (1, 2, 4)") as one:
             assert await take(one, 3) == [(n, PAYLOADS[n]) for n in (1, 2, 4)]
         await stores.until_positions(a=6, b=6, c=6)
-        assert one.not_json == 1
+        assert one.undecoded == 1
+
+
+async def test_payloads_in_messagepack(stores: Stores) -> None:
+    payloads = [msgpack.packb({"price": n}) for n in range(4)] + [b'{"price": 3}']
+    async with await source(stores) as sending:
+        await sending.send_many(payloads)
+        await sending.flush()
+        async with await receiver(stores, where="price IN (1, 3)", payload="msgpack") as one:
+            assert await take(one, 2) == [(n, payloads[n]) for n in (1, 3)]
+        await stores.until_positions(a=4, b=4, c=4)
+        assert one.undecoded == 1
 
 
 @pytest.mark.parametrize("acknowledge", ["automatic", "explicit"])

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from quorate.protocol.errors import ConfigurationInvalid
-from quorate.store.configuration import StoreConfiguration, load, schema
+from quorate.protocol.payloads import PayloadFormat
+from quorate.store.configuration import StoreConfiguration, as_toml, load, schema
 from quorate.store.rules.lifetimes import Lifetimes
 
 
@@ -53,6 +54,33 @@ def test_a_topic_has_the_durability_of_its_store_unless_it_names_another(tmp_pat
         retention_messages = 10
         """
     assert load(written(tmp_path, text), {}).durability_of("orders") == "memory"
+
+
+def test_a_topic_says_in_which_format_its_payloads_are(tmp_path: Path) -> None:
+    text = """
+        name = "s1"
+        data_directory = "/data"
+        [[topic]]
+        pattern = "orders"
+        payload = "msgpack"
+        keys = "id"
+        [[topic]]
+        pattern = ".*-json"
+        """
+    configuration = load(written(tmp_path, text), {})
+    keying = configuration.keying_of("orders")
+    assert keying is not None
+    assert keying.payload is configuration.payload_of("orders") is PayloadFormat.MSGPACK
+    assert configuration.payload_of("orders-json") is PayloadFormat.JSON
+    assert configuration.payload_of("others") is PayloadFormat.JSON
+    shown = as_toml(configuration)
+    assert 'payload = "msgpack"' in shown
+    assert load(written(tmp_path, shown), {}) == configuration
+    described = schema()["$defs"]["TopicConfiguration"]["properties"]["payload"]
+    assert described["enum"] == ["json", "msgpack"]
+    assert described["default"] == "json"
+    with pytest.raises(ConfigurationInvalid, match=r"topic\.0\.payload: .*'json' or 'msgpack'"):
+        load(written(tmp_path, text.replace("msgpack", "cbor")), {})
 
 
 def with_queue(tmp_path: Path, lines: str, stores: str = 'stores = "a=h:1,b=h:2"') -> Path:

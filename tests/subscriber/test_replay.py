@@ -237,7 +237,7 @@ async def test_payloads_that_are_no_json_are_counted_if_the_filter_looked_into_t
         *messages, _ = await until_completed(filtered)
         assert [each.sequence for each in messages if isinstance(each, ReplayedMessage)] == [0, 3]
         await until_completed(other)
-        counted = {each.where: each.not_json for each in await subscriptions_of(stores, "a")}
+        counted = {each.where: each.undecoded for each in await subscriptions_of(stores, "a")}
         assert counted == {where: 3, "$sequence < 3": 0}
 
 

@@ -24,7 +24,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.source import Source
-from quorate.subscriber import ReplayedMessage
+from quorate.subscriber import ReplayedMessage, in_order
 
 __all__ = ["client", "source", "stores"]
 
@@ -125,11 +125,11 @@ async def test_fields_of_the_payload_are_the_key(client: Client) -> None:
 async def test_another_store_answers_if_one_is_gone(stores: RealStores, client: Client) -> None:
     async with client.source("orders", session_id=1, options=QUICK) as source:
         last = await published(source, "a", price=1)
-    orders = client.state("orders")
+    orders = client.state("orders", chooser=in_order)
     assert len(await orders.query(at_least=last)) == 1
     await stores.stop("a")
     for _ in range(3):
-        assert len(await client.state("orders", timeout=3).query()) == 1
+        assert len(await client.state("orders", chooser=in_order, timeout=3).query()) == 1
     await stores.stop("b")
     await stores.stop("c")
     alone = client.state("orders", timeout=1)
@@ -222,7 +222,7 @@ async def test_a_subscription_begins_where_the_rows_end(
         if number == 150:
             sending = asyncio.create_task(busy())
     last = await published(source, "last", n=300)
-    orders = client.state("orders")
+    orders = client.state("orders", chooser=in_order)
     rows, updates = await orders.query_and_subscribe(at_least=last)
     await sending
     before = {row.key: json.loads(row.payload)["n"] for row in rows if row.source == ORDERS}

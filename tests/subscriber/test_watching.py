@@ -28,6 +28,7 @@ from quorate.protocol.keying import Keying, Missing
 from quorate.store.rpc.state_watching import StateWatch
 from quorate.subscriber.changes import Left, LeftReason, Updated
 from quorate.subscriber.items import Completed
+from quorate.subscriber.protocol.chooser import Turns, in_order
 from quorate.subscriber.protocol.held_rows import HeldRows
 from quorate.subscriber.watching import Watching
 from quorate.v1 import store_pb2 as store_v1
@@ -111,7 +112,7 @@ class Application:
         self.stores = stores
         self.watching = Watching(
             store_v1.WatchStateRequest(topic=TOPIC, where=where),
-            [StoreAddress(each, each) for each in stores.makers],
+            Turns([StoreAddress(each, each) for each in stores.makers], in_order),
             stores,  # type: ignore[arg-type]
             None,
             AT_ONCE,

@@ -13,7 +13,7 @@ from quorate.client import Client, connect, connect_blocking
 from quorate.client.replay import Bookmark, Completed, Left, LeftReason, Updated
 from quorate.protocol.errors import Closed, InvalidArgument, TopicHasNoKeys, Unreachable
 from quorate.source import Source
-from quorate.subscriber import Watching
+from quorate.subscriber import Watching, in_order
 
 __all__ = ["client", "source", "stores"]
 
@@ -36,7 +36,7 @@ async def test_a_table_that_follows(stores: RealStores, client: Client, source: 
     await published(source, "a", price=1)
     last = await published(source, "b", price=9)
     table: Table = {}
-    orders = client.state("orders")
+    orders = client.state("orders", chooser=in_order)
     async with orders.watch("price > 5", select="price", at_least=last) as changes:
         await until(changes, table, {b"b": {"price": 9}})
         assert isinstance(await anext(changes), Completed)

@@ -20,6 +20,7 @@ from quorate.protocol.delivery import Delivery
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout, StoreGroup
 from quorate.protocol.pacing import ReceiverPacing
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 from quorate.protocol.tls import Tls
 from quorate.receiver.message import DeliveredBatch, Message, MessageHandle
@@ -57,6 +58,7 @@ __all__ = [
     "Message",
     "MessageHandle",
     "Outgoing",
+    "PayloadFormat",
     "Policy",
     "PublishStore",
     "Receipt",

@@ -25,6 +25,7 @@ from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import Closed, QuorateError
 from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.tls import Tls
 from quorate.receiver.blocking import Receiver
 from quorate.receiver.events import Event as ReceiverEvent
@@ -172,6 +173,7 @@ class Client:
         acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
         start: Start | str | int | datetime = Start.EARLIEST,
         where: str | None = None,
+        payload: str | PayloadFormat = PayloadFormat.JSON,
         take_over: bool = False,
         options: ReceiverOptions | None = None,
         timeout: float | None = None,
@@ -196,6 +198,7 @@ class Client:
                 acknowledge=acknowledge,
                 start=start,
                 where=where,
+                payload=payload,
                 take_over=take_over,
                 options=settings.receiver_options(topic, options),
                 timeout=settings.timeout if timeout is None else timeout,
@@ -217,6 +220,7 @@ class Client:
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
         select: str | Sequence[str] | None = None,
+        payload: str | PayloadFormat = PayloadFormat.JSON,
         archive: str | os.PathLike[str] | None = None,
         rate: str | None = None,
         rate_max_gap: float | None = None,
@@ -249,6 +253,7 @@ class Client:
                 delivered=delivered,
                 where=where,
                 select=select,
+                payload=payload,
                 archive=archive,
                 rate=rate,
                 rate_max_gap=rate_max_gap,
@@ -269,17 +274,22 @@ class Client:
 
         return self._kept(opener)
 
-    def state(self, topic: str, *, timeout: float | None = None) -> State:
+    def state(
+        self, topic: str, *, chooser: StoreChooser | None = None, timeout: float | None = None
+    ) -> State:
         """Return the state of a topic with keys.
 
-        Arguments and errors are those of quorate.client.Client.state.
+        Arguments and errors are those of quorate.client.Client.state. The background thread calls
+        chooser.
         """
-        settings = self._settings
+        settings, chosen_by = self._settings, chooser or self._chooser
 
         def subscribe(
             begin: Position, where: str | None, select: str | Sequence[str] | None
         ) -> Subscriber:
-            return self.subscriber(topic, begin=begin, where=where, select=select)
+            return self.subscriber(
+                topic, begin=begin, where=where, select=select, chooser=chosen_by
+            )
 
         return State(
             AsyncState(
@@ -290,6 +300,7 @@ class Client:
                 settings.delays or RECONNECT,
                 self._check_open,
                 _never,
+                chosen_by,
             ),
             subscribe,
         )

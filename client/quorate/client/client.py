@@ -25,6 +25,7 @@ from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import Closed
 from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.tls import Tls
 from quorate.receiver.events import Event as ReceiverEvent
 from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
@@ -202,6 +203,7 @@ class Client:
         acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
         start: Start | str | int | datetime = Start.EARLIEST,
         where: str | None = None,
+        payload: str | PayloadFormat = PayloadFormat.JSON,
         take_over: bool = False,
         options: ReceiverOptions | None = None,
         timeout: float | None = None,
@@ -222,6 +224,7 @@ class Client:
           It counts for each source for which no store has a position of the receiver.
         - where: a condition in the words of SQL. Only messages for which it is true come.
           The others count as consumed.
+        - payload: the format of the payloads, in which `where` finds fields: "json" or "msgpack".
         - take_over: take the identity even if its activity timeout protects another instance.
         - options: further settings. One that is not named here has the value of the client's file.
         - timeout: seconds to wait for stores to answer, and for a registration with each source
@@ -248,6 +251,7 @@ class Client:
                 acknowledge=acknowledge,
                 start=start,
                 where=where,
+                payload=payload,
                 take_over=take_over,
                 options=settings.receiver_options(topic, options),
                 timeout=settings.timeout if timeout is None else timeout,
@@ -271,6 +275,7 @@ class Client:
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
         select: str | Sequence[str] | None = None,
+        payload: str | PayloadFormat = PayloadFormat.JSON,
         archive: str | os.PathLike[str] | None = None,
         rate: str | None = None,
         rate_max_gap: float | None = None,
@@ -307,16 +312,19 @@ class Client:
         - delivered: which messages it is given. "stable": stable ones. "durable": those on the
           store's disk. "live": those that have come to the store.
         - where: a condition in the words of SQL. Only messages for which it is true are given.
-        - select: fields of JSON payloads to keep, a list or a text with commas. A - before each
-          leaves them out instead. A payload that is no JSON object stays as it is. `where` sees
+        - select: fields of payloads to keep, a list or a text with commas. A - before each leaves
+          them out instead. A payload that is no object of its format stays as it is. `where` sees
           whole payloads.
+        - payload: the format of the payloads, "json" or "msgpack". The subscriber goes by it when
+          it reads an archive or compares the fields of a conflation_key. The stores go by their own
+          configuration.
         - archive: the directory of an archive that `quorate archive` writes. Messages that have
           left the stores are read from there. It needs the extra `archive` to be installed.
         - rate: the pace: "1000/s", "500KB/s", or "2x" for twice the messages' own pace.
         - rate_max_gap: the longest pause of such a multiple, in seconds.
         - conflation: the interval of a window, such as "500ms" or seconds. Of the messages of one
           key within it only the newest is given, with the bookmark of the first.
-        - conflation_key: what these messages have in common: "key" for their key, or fields of JSON
+        - conflation_key: what these messages have in common: "key" for their key, or fields of
           payloads, as in `select`. Each topic has keys of its own.
         - paused: nothing is given before `resume`.
         - bookmarks: keeps how far the application has consumed the messages, under this name.
@@ -348,6 +356,7 @@ class Client:
                 delivered=delivered,
                 where=where,
                 select=select,
+                payload=payload,
                 archive=archive,
                 rate=rate,
                 rate_max_gap=rate_max_gap,
@@ -368,17 +377,23 @@ class Client:
 
         return Opening(f"subscriber({topic or topic_pattern!r})", lambda: self._opened(opener))
 
-    def state(self, topic: str, *, timeout: float | None = None) -> State:
+    def state(
+        self, topic: str, *, chooser: StoreChooser | None = None, timeout: float | None = None
+    ) -> State:
         """Return the state of a topic with keys: its last stable message of each key.
 
         Nothing is called yet: each query is a call of its own, to one store after the other until
         one answers.
 
-        timeout: seconds for which a query waits for a store that answers; None: that of the client.
+        - chooser: a function that chooses the store to ask, when there is none yet, and when it
+          fails. Each watch has a choice of its own. None: each state of the client, and each watch,
+          begins at another store than the one before. It goes on at the next in the list.
+        - timeout: seconds for which a query waits for a store that answers; None: that of the
+          client.
 
         Raises InvalidArgument.
         """
-        settings = self._settings
+        settings, chosen_by = self._settings, chooser or self._chooser
         return State(
             topic,
             settings.layout.stores,
@@ -386,7 +401,8 @@ class Client:
             settings.timeout if timeout is None else timeout,
             settings.delays or RECONNECT,
             self._check_open,
-            partial(self._subscribe, topic),
+            partial(self._subscribe, topic, chosen_by),
+            chosen_by,
         )
 
     def queue(
@@ -428,9 +444,16 @@ class Client:
         return ConsumerOpening(f"queue({queue!r})", lambda: self._opened(opener))
 
     async def _subscribe(
-        self, topic: str, begin: Position, where: str | None, select: str | Sequence[str] | None
+        self,
+        topic: str,
+        chooser: StoreChooser,
+        begin: Position,
+        where: str | None,
+        select: str | Sequence[str] | None,
     ) -> Subscriber:
-        return await self.subscriber(topic, begin=begin, where=where, select=select)
+        return await self.subscriber(
+            topic, begin=begin, where=where, select=select, chooser=chooser
+        )
 
     def _check_open(self) -> None:
         if self._closed:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quorate.archive.parts import Picked
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import encode_batch, read_header
@@ -23,6 +24,8 @@ COLUMNS = (
     *("payload", "key", "properties", "deleted", "expires_ns", "marker"),
 )
 """The columns that make the batches again."""
+PICKED_COLUMNS = (*COLUMNS, "sequence")
+"""The columns that make batches of some of the messages."""
 
 
 @dataclass(slots=True)
@@ -33,6 +36,8 @@ class _Open:
     epoch: int
     checksum: int
     times: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    """The numbers of its messages, if they were read."""
     payloads: list[bytes] = field(default_factory=list)
     attributes: list[Attributes] = field(default_factory=list)
     marker: bytes = b""
@@ -44,16 +49,31 @@ def frames_of(rows: Iterable[pa.RecordBatch], source: SourceName, where: str) ->
     where: the place of the rows, for the error.
     Raises CorruptBatch if the checksum of a batch is not that of its source.
     """
+    for batch in _batches(rows):
+        yield _frame(batch, source, where)
+
+
+def picked_of(rows: Iterable[pa.RecordBatch], source: SourceName) -> Iterator[Picked]:
+    """Yield what some rows of each batch make. The rows are of one source and in order.
+
+    A batch that lacks messages has no checksum of its source. The file's own checksum was compared.
+    """
+    for batch in _batches(rows):
+        frame = _encoded(batch, source, batch.numbers[0])
+        yield Picked(frame, read_header(frame), batch.numbers)
+
+
+def _batches(rows: Iterable[pa.RecordBatch]) -> Iterator[_Open]:
     batch: _Open | None = None
     for each in rows:
         for opened, part in _runs(each):
             if batch is None or batch.first != opened.first:
                 if batch is not None:
-                    yield _frame(batch, source, where)
+                    yield batch
                 batch = opened
             _add(batch, part)
     if batch is not None:
-        yield _frame(batch, source, where)
+        yield batch
 
 
 def _runs(rows: pa.RecordBatch) -> Iterator[tuple[_Open, pa.RecordBatch]]:
@@ -73,6 +93,8 @@ def _runs(rows: pa.RecordBatch) -> Iterator[tuple[_Open, pa.RecordBatch]]:
 
 def _add(batch: _Open, rows: pa.RecordBatch) -> None:
     batch.payloads += rows.column("payload").to_pylist()
+    if "sequence" in rows.schema.names:
+        batch.numbers += rows.column("sequence").to_pylist()
     batch.marker = rows.column("marker")[-1].as_py() or b""
     batch.times += rows.column("timestamp_ns").to_pylist()
     columns = [rows.column(name) for name in ("key", "properties", "deleted", "expires_ns")]
@@ -89,18 +111,15 @@ def _add(batch: _Open, rows: pa.RecordBatch) -> None:
     ]
 
 
-def _frame(batch: _Open, source: SourceName, where: str) -> bytes:
+def _encoded(batch: _Open, source: SourceName, first: int, marker: bytes = b"") -> bytes:
     timestamp_ns, later = times_of(batch.times)
-    frame = encode_batch(
-        source,
-        batch.epoch,
-        batch.first,
-        batch.payloads,
-        timestamp_ns,
-        batch.marker,
-        batch.attributes,
-        later,
+    return encode_batch(
+        source, batch.epoch, first, batch.payloads, timestamp_ns, marker, batch.attributes, later
     )
+
+
+def _frame(batch: _Open, source: SourceName, where: str) -> bytes:
+    frame = _encoded(batch, source, batch.first, batch.marker)
     if (checksum := read_header(frame).checksum) != batch.checksum:
         raise CorruptBatch(
             where,

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from quorate.archive.batches import COLUMNS, frames_of
+from quorate.archive.batches import COLUMNS, PICKED_COLUMNS, frames_of, picked_of
 from quorate.archive.manifest import ArchivedFile
-from quorate.archive.wanted import batches_of, columns_of
+from quorate.archive.parts import Picked
+from quorate.archive.wanted import RowTest
 from quorate.protocol.answers import Piece
 from quorate.protocol.errors import ArchiveInvalid
-from quorate.protocol.filters.bounds import Bounds
 from quorate.protocol.framing import read_header
 
 _READ_ROWS = 16_384
@@ -133,29 +133,21 @@ def pieces_of(archive: Path, file: ArchivedFile, first: int, last: int) -> Itera
         raise ArchiveInvalid(path, f"it ends at {due - 1}, not at {file.last}")
 
 
-def wanted_pieces_of(
-    archive: Path, file: ArchivedFile, first: int, last: int, bounds: Bounds
-) -> Iterator[Piece]:
-    """Yield the batches of `pieces_of` in which a message can be inside the bounds.
+def picked_of_file(
+    archive: Path, file: ArchivedFile, first: int, last: int, test: RowTest
+) -> Iterator[Picked]:
+    """Yield the messages of [first, last] that meet a test, those of each batch together.
 
-    Of the other batches only the columns that decide are read. Raises ArchiveInvalid, CorruptBatch.
+    Of a row group without any, only the columns are read that decide. Raises ArchiveInvalid.
     """
-    deciding = columns_of(bounds)
-    if not deciding:
-        yield from pieces_of(archive, file, first, last)
-        return
-    path = str(archive / file.path)
     with _readable(archive / file.path):
         for group in _groups(archive, file, first, last):
-            wanted = batches_of(group.read(deciding), bounds)
-            if not len(wanted):
-                continue
-            rows = group.read(COLUMNS)
-            rows = rows.filter(pc.is_in(rows.column("batch_first"), value_set=wanted))
-            for frame in frames_of(rows.to_batches(), file.source, path):
-                header = read_header(frame, path)
-                if header.last >= first and header.first <= last:
-                    yield Piece(frame, header, header.first, header.last)
+            begin, end = max(first - group.at, 0), min(last - group.at + 1, group.count)
+            asked = slice(begin, end)
+            holds = test.holds(group.read(sorted(test.columns))[asked])
+            if pc.any(holds).as_py():
+                rows = group.read(PICKED_COLUMNS)[asked].filter(holds)
+                yield from picked_of(rows.to_batches(), file.source)
 
 
 def check_file(archive: Path, file: ArchivedFile) -> None:

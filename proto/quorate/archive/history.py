@@ -12,8 +12,10 @@ from heapq import heappop, heappush
 from math import ceil
 
 from quorate.archive.manifest import ArchivedFile
-from quorate.archive.parts import Hole, Part, Passed
+from quorate.archive.parts import Hole, Part, Passed, Picked
 from quorate.archive.reading import Archive
+from quorate.archive.wanted import test_of
+from quorate.protocol.answers import Piece
 from quorate.protocol.filters.bounds import NO_BOUNDS, Bounds
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range
@@ -33,6 +35,8 @@ class History:
         """Begin with nothing read. bounds: messages outside are not wanted."""
         self._archive = archive
         self._bounds = bounds
+        self._test = test_of(bounds.where)
+        """The condition that a row has to meet to be read; None: all are read."""
         self._lasts: dict[SourceName, int] = {}
         """The last number that is asked for of each source."""
         self._waiting: list[tuple[int, SourceName, int]] = []
@@ -91,7 +95,7 @@ class History:
             yield time_ns, Passed(source, epoch_at(last), last)
             return
         at = asked.first
-        for piece in self._archive.pieces_of(file, wanted.first, wanted.last, self._bounds):
+        for piece in self._read(file, wanted):
             time_ns = piece.header.timestamp_ns
             if piece.first > at:
                 yield time_ns, Passed(source, epoch_at(piece.first - 1), piece.first - 1)
@@ -99,6 +103,11 @@ class History:
             at = piece.last + 1
         if at <= last:
             yield file.last_time_ns, Passed(source, epoch_at(last), last)
+
+    def _read(self, file: ArchivedFile, wanted: Range) -> Iterator[Piece | Picked]:
+        if self._test is None:
+            return self._archive.pieces_of(file, wanted.first, wanted.last)
+        return self._archive.picked_of(file, wanted.first, wanted.last, self._test)
 
     def _file(self, source: SourceName, at: int) -> ArchivedFile | None:
         file = self._archive.file_from(source, at)

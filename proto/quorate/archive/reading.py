@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quorate.archive.directory import ArchiveDirectory
-from quorate.archive.files import read_rows, wanted_pieces_of
+from quorate.archive.files import picked_of_file, pieces_of, read_rows
 from quorate.archive.manifest import ArchivedFile, ArchivedSource, Manifest
+from quorate.archive.parts import Picked
+from quorate.archive.wanted import RowTest
 from quorate.protocol.answers import Piece
 from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable
-from quorate.protocol.filters.bounds import NO_BOUNDS, Bounds
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 
@@ -94,15 +95,16 @@ class Archive:
         for file in self._files_with(source, first, last):
             yield from self.pieces_of(file, max(file.first, first), min(file.last, last))
 
-    def pieces_of(
-        self, file: ArchivedFile, first: int, last: int, bounds: Bounds = NO_BOUNDS
-    ) -> Iterator[Piece]:
-        """Yield the messages [first, last] of a file, which has them. Raises as `pieces`.
-
-        bounds: batches without a message inside are left out.
-        """
-        for piece in wanted_pieces_of(self._directory.path, file, first, last, bounds):
+    def pieces_of(self, file: ArchivedFile, first: int, last: int) -> Iterator[Piece]:
+        """Yield the messages [first, last] of a file, which has them. Raises as `pieces`."""
+        for piece in pieces_of(self._directory.path, file, first, last):
             yield replace(piece, first=max(piece.first, first), last=min(piece.last, last))
+
+    def picked_of(
+        self, file: ArchivedFile, first: int, last: int, test: RowTest
+    ) -> Iterator[Picked]:
+        """Yield the messages [first, last] of a file that meet a test. Raises as `sources`."""
+        yield from picked_of_file(self._directory.path, file, first, last, test)
 
     def file_from(self, source: SourceName, first: int) -> ArchivedFile | None:
         """Return the first file with messages from a number on; None: there is none.

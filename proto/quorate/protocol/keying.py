@@ -15,8 +15,9 @@ from quorate.protocol.columns import Body
 from quorate.protocol.errors import InvalidArgument, InvalidFilter
 from quorate.protocol.filters.evaluate import Evaluate, field_of
 from quorate.protocol.filters.messages import Shown
-from quorate.protocol.filters.syntax import About, MessageField
+from quorate.protocol.filters.syntax import About, Field, MessageField, Property
 from quorate.protocol.framing import BatchHeader
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.times import TIME_NS_MAX
 
 KEY_BYTES_MAX = 64 * 1024
@@ -45,18 +46,27 @@ class Missing(enum.Enum):
 class Keying:
     """The fields of a topic's keys."""
 
-    __slots__ = ("_expires_after_ns", "_fields", "_is_raw", "_missing", "text")
+    __slots__ = ("_expires_after_ns", "_fields", "_is_raw", "_missing", "payload", "text")
 
     def __init__(
-        self, keys: Sequence[str], missing: Missing, expires_seconds: float | None = None
+        self,
+        keys: Sequence[str],
+        missing: Missing,
+        expires_seconds: float | None = None,
+        payload: PayloadFormat = PayloadFormat.JSON,
     ) -> None:
         """Take the names of the fields, as filters have them. Raises InvalidArgument.
 
-        expires_seconds: after so long a row expires, unless its message says so; None: it does not.
+        - expires_seconds: after so long a row expires, unless its message says so; None: it does
+          not.
+        - payload: the format of the payloads.
         """
         if not 0 < len(keys) <= KEYS_MAX:
             raise InvalidArgument("keys", f"names {len(keys)} fields, not 1 to {KEYS_MAX}")
-        self._fields = [_field(text) for text in keys]
+        named = [_field(text) for text in keys]
+        self._fields = [read for _, read in named]
+        self.payload = payload
+        """The format of the payloads."""
         self._missing = missing
         self._is_raw = [text.strip().lower() for text in keys] == [KEY]
         facts: list[str | float] = [*(text.strip() for text in keys), missing.value]
@@ -64,6 +74,8 @@ class Keying:
         if expires_seconds is not None:
             self._expires_after_ns = round(min(expires_seconds * 1e9, TIME_NS_MAX))
             facts.append(expires_seconds)
+        if payload is not PayloadFormat.JSON and any(isinstance(each, Field) for each, _ in named):
+            facts.append(payload.value)
         self.text = json.dumps(facts)
         """The fields as one text: another text means other rows."""
 
@@ -80,10 +92,10 @@ class Keying:
                 _RAW + key if key is not None and len(key) <= KEY_BYTES_MAX else self._of_raw(key)
                 for key in body.read_keys()[rows.start : rows.stop]
             ]
-        shown = Shown(header, payloads, body)
+        shown = Shown(header, payloads, body, self.payload)
         keys: list[bytes | None] = []
         for row in rows:
-            shown.at(header, row)
+            shown.at(row, header.first + row)
             keys.append(self._of_values([_part(read(shown)) for read in self._fields]))
         return keys
 
@@ -139,7 +151,7 @@ def key_of_row(packed: bytes) -> bytes | tuple[KeyValue, ...]:
     return packed[1:] if packed.startswith(_RAW) else tuple(json.loads(packed[1:]))
 
 
-def _field(text: str) -> Evaluate:
+def _field(text: str) -> tuple[Field | MessageField | Property, Evaluate]:
     try:
         named, read = field_of(text)
     except InvalidFilter as error:
@@ -152,7 +164,7 @@ def _field(text: str) -> Evaluate:
             f"{text!r} is no key; name fields of the payload such as order.id, {KEY} for the "
             "message's own key, or $properties.NAME",
         )
-    return read
+    return named, read
 
 
 def _part(value: object) -> KeyValue:

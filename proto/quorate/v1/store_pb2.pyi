@@ -381,7 +381,7 @@ class StatusRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., topic_pattern: _Optional[str] = ..., subscriptions_max: _Optional[int] = ...) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("store_name", "address", "version", "incarnation", "limbo", "uptime_seconds", "durability", "data_directory", "disk_bytes", "disk_free_bytes", "disk_free_warning_bytes", "disk_free_min_bytes", "position", "messages", "bytes", "syncs", "sync_seconds", "rejected", "sources", "limbo_reason", "starts", "peers", "repair", "accepted_losses", "retention", "source_count", "clock_ns", "certificate_ends", "shared_settings", "denied", "denied_seconds_ago", "subscription_count", "not_json", "capacity", "subscriptions")
+    __slots__ = ("store_name", "address", "version", "incarnation", "limbo", "uptime_seconds", "durability", "data_directory", "disk_bytes", "disk_free_bytes", "disk_free_warning_bytes", "disk_free_min_bytes", "position", "messages", "bytes", "syncs", "sync_seconds", "rejected", "sources", "limbo_reason", "starts", "peers", "repair", "accepted_losses", "retention", "source_count", "clock_ns", "certificate_ends", "shared_settings", "denied", "denied_seconds_ago", "subscription_count", "undecoded", "capacity", "subscriptions")
     class SharedSettingsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -421,7 +421,7 @@ class StatusResponse(_message.Message):
     DENIED_FIELD_NUMBER: _ClassVar[int]
     DENIED_SECONDS_AGO_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_COUNT_FIELD_NUMBER: _ClassVar[int]
-    NOT_JSON_FIELD_NUMBER: _ClassVar[int]
+    UNDECODED_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     store_name: str
@@ -456,10 +456,10 @@ class StatusResponse(_message.Message):
     denied: int
     denied_seconds_ago: float
     subscription_count: int
-    not_json: int
+    undecoded: int
     capacity: CapacityStatus
     subscriptions: _containers.RepeatedCompositeFieldContainer[SubscriptionStatus]
-    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., uptime_seconds: _Optional[float] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., data_directory: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_free_warning_bytes: _Optional[int] = ..., disk_free_min_bytes: _Optional[int] = ..., position: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., syncs: _Optional[int] = ..., sync_seconds: _Optional[float] = ..., rejected: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStatus, _Mapping]]] = ..., limbo_reason: _Optional[str] = ..., starts: _Optional[int] = ..., peers: _Optional[_Iterable[_Union[PeerStatus, _Mapping]]] = ..., repair: _Optional[_Union[RepairStatus, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., retention: _Optional[_Union[RetentionStatus, _Mapping]] = ..., source_count: _Optional[int] = ..., clock_ns: _Optional[int] = ..., certificate_ends: _Optional[float] = ..., shared_settings: _Optional[_Mapping[str, str]] = ..., denied: _Optional[int] = ..., denied_seconds_ago: _Optional[float] = ..., subscription_count: _Optional[int] = ..., not_json: _Optional[int] = ..., capacity: _Optional[_Union[CapacityStatus, _Mapping]] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionStatus, _Mapping]]] = ...) -> None: ...
+    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., uptime_seconds: _Optional[float] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., data_directory: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_free_warning_bytes: _Optional[int] = ..., disk_free_min_bytes: _Optional[int] = ..., position: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., syncs: _Optional[int] = ..., sync_seconds: _Optional[float] = ..., rejected: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStatus, _Mapping]]] = ..., limbo_reason: _Optional[str] = ..., starts: _Optional[int] = ..., peers: _Optional[_Iterable[_Union[PeerStatus, _Mapping]]] = ..., repair: _Optional[_Union[RepairStatus, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., retention: _Optional[_Union[RetentionStatus, _Mapping]] = ..., source_count: _Optional[int] = ..., clock_ns: _Optional[int] = ..., certificate_ends: _Optional[float] = ..., shared_settings: _Optional[_Mapping[str, str]] = ..., denied: _Optional[int] = ..., denied_seconds_ago: _Optional[float] = ..., subscription_count: _Optional[int] = ..., undecoded: _Optional[int] = ..., capacity: _Optional[_Union[CapacityStatus, _Mapping]] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionStatus, _Mapping]]] = ...) -> None: ...
 
 class CapacityStatus(_message.Message):
     __slots__ = ("bytes_max", "bytes", "sources_max", "receivers_max", "receivers", "refused", "kept_because")
@@ -532,7 +532,7 @@ class JournalSource(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., messages: _Optional[int] = ..., first_ns: _Optional[int] = ..., last_ns: _Optional[int] = ..., bytes: _Optional[int] = ..., compressed: bool = ..., archived_upto: _Optional[int] = ..., kept_because: _Optional[str] = ...) -> None: ...
 
 class SubscriptionStatus(_message.Message):
-    __slots__ = ("client", "topic", "pattern", "delivered", "where", "seconds", "behind", "application", "not_json")
+    __slots__ = ("client", "topic", "pattern", "delivered", "where", "seconds", "behind", "application", "undecoded")
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PATTERN_FIELD_NUMBER: _ClassVar[int]
@@ -541,7 +541,7 @@ class SubscriptionStatus(_message.Message):
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     BEHIND_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
-    NOT_JSON_FIELD_NUMBER: _ClassVar[int]
+    UNDECODED_FIELD_NUMBER: _ClassVar[int]
     client: str
     topic: str
     pattern: str
@@ -550,8 +550,8 @@ class SubscriptionStatus(_message.Message):
     seconds: float
     behind: int
     application: _messages_pb2.Application
-    not_json: int
-    def __init__(self, client: _Optional[str] = ..., topic: _Optional[str] = ..., pattern: _Optional[str] = ..., delivered: _Optional[_Union[Delivered, str]] = ..., where: _Optional[str] = ..., seconds: _Optional[float] = ..., behind: _Optional[int] = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ..., not_json: _Optional[int] = ...) -> None: ...
+    undecoded: int
+    def __init__(self, client: _Optional[str] = ..., topic: _Optional[str] = ..., pattern: _Optional[str] = ..., delivered: _Optional[_Union[Delivered, str]] = ..., where: _Optional[str] = ..., seconds: _Optional[float] = ..., behind: _Optional[int] = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ..., undecoded: _Optional[int] = ...) -> None: ...
 
 class RetentionStatus(_message.Message):
     __slots__ = ("messages", "batches", "bytes", "held_up")
@@ -1300,14 +1300,16 @@ class StateKey(_message.Message):
     def __init__(self, raw: _Optional[bytes] = ..., values: _Optional[str] = ...) -> None: ...
 
 class QueryStateResponse(_message.Message):
-    __slots__ = ("position", "rows", "end")
+    __slots__ = ("position", "rows", "end", "payload")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     position: Position
     rows: _containers.RepeatedScalarFieldContainer[bytes]
     end: StateEnd
-    def __init__(self, position: _Optional[_Union[Position, _Mapping]] = ..., rows: _Optional[_Iterable[bytes]] = ..., end: _Optional[_Union[StateEnd, _Mapping]] = ...) -> None: ...
+    payload: str
+    def __init__(self, position: _Optional[_Union[Position, _Mapping]] = ..., rows: _Optional[_Iterable[bytes]] = ..., end: _Optional[_Union[StateEnd, _Mapping]] = ..., payload: _Optional[str] = ...) -> None: ...
 
 class StateEnd(_message.Message):
     __slots__ = ("count",)

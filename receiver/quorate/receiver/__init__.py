@@ -8,6 +8,7 @@ without asyncio.
 
 from quorate.protocol.consensus import Behaviour, StartingPoint
 from quorate.protocol.delivery import Delivery
+from quorate.protocol.payloads import PayloadFormat
 from quorate.receiver.events import (
     DeregistrationComplete,
     DeregistrationSucceeded,
@@ -53,6 +54,7 @@ __all__ = [
     "Message",
     "MessageHandle",
     "NoSourceYet",
+    "PayloadFormat",
     "ProxyGone",
     "ProxyServes",
     "Receiver",

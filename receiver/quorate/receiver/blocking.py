@@ -15,6 +15,7 @@ from typing import Self
 from quorate.protocol.bookmarks import Position
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.timeouts import check_timeout
 from quorate.protocol.tls import Tls
 from quorate.receiver.events import Event
@@ -50,6 +51,7 @@ class Receiver:
         acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
         start: Start | str | int | datetime = Start.EARLIEST,
         where: str | None = None,
+        payload: str | PayloadFormat = PayloadFormat.JSON,
         take_over: bool = False,
         options: ReceiverOptions | None = None,
         timeout: float | None = 30.0,
@@ -75,6 +77,7 @@ class Receiver:
                     acknowledge=acknowledge,
                     start=start,
                     where=where,
+                    payload=payload,
                     take_over=take_over,
                     options=options,
                     timeout=timeout,
@@ -110,9 +113,10 @@ class Receiver:
         return self._receiver.position
 
     @property
-    def not_json(self) -> int:
-        """The number of payloads so far that are no JSON, of those that `where` looked into."""
-        return self._receiver.not_json
+    def undecoded(self) -> int:
+        """The number of payloads so far that are not of their format, of those that `where` looked
+        into."""
+        return self._receiver.undecoded
 
     @property
     def known_topics(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.fragments import LargeBatch
 from quorate.protocol.framing import body_of, cut, read_header
 from quorate.protocol.identity import SourceName
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.times import moment_of
 from quorate.receiver.protocol.consumed import Consumption
 from quorate.receiver.protocol.selecting import select
@@ -211,9 +212,12 @@ class DeliveredBatch:
         """Return a handle that acknowledges all its messages later."""
         return MessageHandle(self, self.first, self.last)
 
-    def _passing(self, where: Filter) -> list[DeliveredBatch]:
-        """Return the messages that pass, as batches. The others count as consumed from now on."""
-        selection = select(where, self._piece)
+    def _passing(self, where: Filter, form: PayloadFormat) -> list[DeliveredBatch]:
+        """Return the messages that pass, as batches. The others count as consumed from now on.
+
+        form: the format of the payloads.
+        """
+        selection = select(where, form, self._piece)
         for each in selection.left_out:
             self._progress.skip(each.first, each.last)
         return [DeliveredBatch(each, self._progress, self._redeliver) for each in selection.kept]

@@ -41,6 +41,7 @@ from quorate.protocol.identity import (
 )
 from quorate.protocol.limits import SESSION_ID_MAX
 from quorate.protocol.patterns import topic_pattern as compiled
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.timeouts import check_timeout
 from quorate.protocol.tls import Tls
 from quorate.receiver.cursor import Cursor
@@ -106,6 +107,7 @@ class Receiver:
         acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
         start: Start | str | int | datetime = Start.EARLIEST,
         where: str | None = None,
+        payload: str | PayloadFormat = PayloadFormat.JSON,
         take_over: bool = False,
         options: ReceiverOptions | None = None,
         timeout: float | None = 30.0,
@@ -130,6 +132,7 @@ class Receiver:
           It counts for each source for which no store has a position of the receiver.
         - where: a condition in the words of SQL. Only messages for which it is true come.
           The others count as consumed.
+        - payload: the format of the payloads, in which `where` finds fields: "json" or "msgpack".
         - take_over: take the identity even if its activity timeout protects another instance.
         - timeout: seconds to wait for stores to answer, and for a registration with each source
           that they know. None: wait for as long as it takes. An activity timeout that ends in time
@@ -158,6 +161,7 @@ class Receiver:
             acknowledge=choice_of("acknowledge", AcknowledgeMode, acknowledge),
             start=Start.of(start),
             where=None if where is None else Filter(where),
+            payload=choice_of("payload", PayloadFormat, payload),
             take_over=take_over,
             options=options_of(ReceiverOptions, options),
             on_event=on_event,
@@ -183,6 +187,7 @@ class Receiver:
         acknowledge: AcknowledgeMode,
         start: Start,
         where: Filter | None,
+        payload: PayloadFormat,
         take_over: bool,
         options: ReceiverOptions,
         on_event: Callable[[Event], None] | None,
@@ -216,7 +221,7 @@ class Receiver:
         self._subscription = Subscription()
         self._subscribed = asyncio.Event()
         self._events: EventLog[Event] = EventLog(on_event)
-        self._inbox = Inbox(options.buffer_bytes // 2, where)
+        self._inbox = Inbox(options.buffer_bytes // 2, where, payload)
         self._redelivery = Redelivery(self._inbox, acknowledge)
         self._room = Room(options.buffer_bytes // 4, options.buffer_bytes // 2)
         self._sessions: dict[SourceName, Session] = {}
@@ -349,9 +354,10 @@ class Receiver:
         return Position({session.source: session.place for session in begun})
 
     @property
-    def not_json(self) -> int:
-        """The number of payloads so far that are no JSON, of those that `where` looked into."""
-        return self._inbox.not_json
+    def undecoded(self) -> int:
+        """The number of payloads so far that are not of their format, of those that `where` looked
+        into."""
+        return self._inbox.undecoded
 
     @property
     def known_topics(self) -> tuple[str, ...]:

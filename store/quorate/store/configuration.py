@@ -29,6 +29,7 @@ from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument, Inval
 from quorate.protocol.keying import Keying, Missing
 from quorate.protocol.limits import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_USUAL
 from quorate.protocol.patterns import topic_pattern
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.queues import QueueSettings, check_distinct_queues
 from quorate.protocol.tls import Tls
 from quorate.protocol.toml import values_of
@@ -87,6 +88,7 @@ VerbName = Literal[
     "send", "receive", "subscribe", "query", "delete", "consume", "operate", "replicate"
 ]
 Condition = Literal["acknowledged", "archived"]
+PayloadName = Literal["json", "msgpack"]
 Keys = Annotated[tuple[str, ...], BeforeValidator(_keys), AfterValidator(_named_fields)]
 
 
@@ -117,9 +119,13 @@ class TopicConfiguration(BaseModel):
     """As for the whole store. Not given: the store's setting."""
     retain_for_subscribers_seconds: Seconds | None = None
     """As for the whole store. Not given: the store's setting."""
+    payload: PayloadName = "json"
+    """The format of the payloads, in which filters, `select` and keys find fields. `json`: JSON.
+    `msgpack`: MessagePack. The store takes payloads of any format. One that is of another has no
+    fields. Give all stores of a group the same."""
     keys: Keys | None = None
     """Fields that say which thing a message is about, as filters name them. `"$key"` is the
-    message's own key, `["order.id", "account"]` are fields of JSON payloads. The store keeps the
+    message's own key, `["order.id", "account"]` are fields of the payload. The store keeps the
     last stable message of each key for queries. Not given: the topics have no keys. Give all stores
     of a group the same keys."""
     missing: Literal["drop", "null"] | None = None
@@ -503,7 +509,17 @@ class StoreConfiguration(BaseModel):
         entry = self._entry_of(topic)
         if entry is None or entry.keys is None:
             return None
-        return Keying(entry.keys, Missing(entry.missing or "drop"), entry.expires_seconds)
+        return Keying(
+            entry.keys,
+            Missing(entry.missing or "drop"),
+            entry.expires_seconds,
+            PayloadFormat(entry.payload),
+        )
+
+    def payload_of(self, topic: str) -> PayloadFormat:
+        """Return the format of the payloads of this topic."""
+        entry = self._entry_of(topic)
+        return PayloadFormat.JSON if entry is None else PayloadFormat(entry.payload)
 
     def _entry_of(self, topic: str) -> TopicConfiguration | None:
         """Return the first entry that matches a topic; None if none does."""

@@ -504,6 +504,7 @@ class StoreNode:
             newcomers,
             capacity,
             subscriptions,
+            configuration.payload_of,
             StateQueries(
                 engine,
                 storage,

@@ -6,6 +6,7 @@ Applications open one through quorate.client.
 from quorate.protocol.bookmarks import Bookmark as Bookmark
 from quorate.protocol.bookmarks import Place as Place
 from quorate.protocol.bookmarks import Position as Position
+from quorate.protocol.payloads import PayloadFormat as PayloadFormat
 from quorate.subscriber.begin import EPOCH as EPOCH
 from quorate.subscriber.begin import MOST_RECENT as MOST_RECENT
 from quorate.subscriber.begin import NOW as NOW

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 from quorate.protocol.bookmarks import Position
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.identity import StoreAddress
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.tls import Tls
 from quorate.subscriber.begin import EPOCH, GivenBegin, GivenEnd
 from quorate.subscriber.bookmarks import BookmarkStore
@@ -54,6 +55,7 @@ class Subscriber:
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
         select: str | Sequence[str] | None = None,
+        payload: str | PayloadFormat = PayloadFormat.JSON,
         archive: str | os.PathLike[str] | None = None,
         rate: str | None = None,
         rate_max_gap: float | None = None,
@@ -89,6 +91,7 @@ class Subscriber:
                     delivered=delivered,
                     where=where,
                     select=select,
+                    payload=payload,
                     archive=archive,
                     rate=rate,
                     rate_max_gap=rate_max_gap,

@@ -21,10 +21,12 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import StoreAddress, check_topic
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.wire import position_from_wire
 from quorate.subscriber.begin import read_time
 from quorate.subscriber.io.sql import RowTable, Statement
 from quorate.subscriber.items import ReplayedMessage
+from quorate.subscriber.protocol.chooser import StoreChooser, Turns
 from quorate.subscriber.rows import (
     Answer,
     AsOf,
@@ -74,16 +76,17 @@ class State:
         delays: Delays,
         check_open: Callable[[], None],
         subscribe: Subscribe,
+        chooser: StoreChooser,
     ) -> None:
         """Begin unconnected. Applications use `Client.state`."""
         self._subscribe = subscribe
+        self._chooser = chooser
+        self._turns = Turns(stores, chooser)
         self._topic = check_topic(topic)
-        self._stores = tuple(stores)
         self._connections = connections
         self._timeout = timeout
         self._delays = delays
         self._check_open = check_open
-        self._turn = 0
 
     @property
     def topic(self) -> str:
@@ -127,7 +130,7 @@ class State:
         - order_by: a field, or a list of fields. A - before a field puts its highest values first.
           None: rows come in the order of their keys.
         - limit: the most rows; None: all.
-        - select: fields of JSON payloads to keep, or to leave out with a - before each.
+        - select: fields of payloads to keep, or to leave out with a - before each.
         - at_least: a position, or bookmarks, that the rows must have come to. A store that has not
           is given some time. The bookmark of a message that one published is enough to read it.
         - as_of: a time that has passed. The rows are those of then: made of all that each source
@@ -239,7 +242,7 @@ class State:
     ) -> Answer:
         """Answer a statement in SQL over the rows, as a table named `rows`.
 
-        Its columns are the fields of JSON payloads, and `"$key"`, `"$time"` and `"$source"` of each
+        Its columns are the fields of payloads, and `"$key"`, `"$time"` and `"$source"` of each
         message. The rows come to this process, and DuckDB answers: the statement sees nothing else.
         It needs the extra `query` to be installed.
 
@@ -250,7 +253,8 @@ class State:
         Raises what `batches` does. Raises InvalidArgument if the statement is wrong, if a field has
         values of several types, or if the rows are too large for a table.
         """
-        asked, rows = Statement(statement), RowTable()
+        asked = Statement(statement)
+        rows: RowTable | None = None
         request = request_of(
             self._topic, where, select=select, at_least=at_least, as_of_ns=_time_ns(as_of)
         )
@@ -259,10 +263,13 @@ class State:
         async with aclosing(self._answers(request)) as answers:
             async for at, response in answers:
                 position = at
+                if rows is None:
+                    rows = RowTable(_payload_of(response, self._turns.store))
                 part += self._messages(response)
                 if len(part) >= _SQL_BATCH_ROWS or response.HasField("end"):
                     await asyncio.to_thread(rows.add, part)
                     part = []
+        assert rows is not None
         try:
             table = await asyncio.to_thread(lambda: asked.run(rows.table()))
         except asyncio.CancelledError:
@@ -297,7 +304,12 @@ class State:
             at_least=asked.at_least,
         )
         return Watching(
-            request, self._stores, self._connections, self._timeout, self._delays, self._check_open
+            request,
+            Turns(self._turns.stores, self._chooser),
+            self._connections,
+            self._timeout,
+            self._delays,
+            self._check_open,
         )
 
     async def count(
@@ -317,14 +329,10 @@ class State:
         return Rows(messages, position_from_wire(responses[0].position))
 
     def _messages(self, response: store_v1.QueryStateResponse) -> list[ReplayedMessage]:
-        store = self._store.address
+        store = self._turns.store.address
         return [message_of(frame, store) for frame in response.rows]
 
     # -- one store after the other ----------------------------------------------------------
-
-    @property
-    def _store(self) -> StoreAddress:
-        return self._stores[self._turn % len(self._stores)]
 
     async def _whole(
         self, request: store_v1.QueryStateRequest
@@ -339,7 +347,7 @@ class State:
                 return responses
             except QuorateError:
                 tries += 1
-                if not responses or tries > len(self._stores):
+                if not responses or tries > len(self._turns.stores):
                     raise
 
     async def _answers(
@@ -349,16 +357,18 @@ class State:
         request.protocol_version = PROTOCOL_VERSION
         loop = asyncio.get_running_loop()
         ends = None if self._timeout is None else loop.time() + self._timeout
-        failures = 0
+        failures, turns = 0, self._turns
         while True:
             self._check_open()
+            store = turns.store
             left = _WAIT_SECONDS if ends is None else ends - loop.time()
-            request.wait_seconds = max(0.0, min(_WAIT_SECONDS, left / len(self._stores)))
+            request.wait_seconds = max(0.0, min(_WAIT_SECONDS, left / len(turns.stores)))
             has_begun = False
             try:
-                async with aclosing(self._from(self._store, request)) as responses:
+                async with aclosing(self._from(store, request)) as responses:
                     first = await anext(responses)
                     has_begun = True
+                    turns.gave()
                     position = position_from_wire(first.position)
                     yield position, first
                     async for response in responses:
@@ -367,12 +377,13 @@ class State:
             except QuorateError as error:
                 if isinstance(error, _FINAL):
                     raise
-                self._turn += 1
+                if turns.store == store:  # another query may have left it, too
+                    turns.left(error)
                 if has_begun:
                     raise
                 failures += 1
-                if failures % len(self._stores) == 0:
-                    pause = delay(self._delays, failures // len(self._stores))
+                if failures % len(turns.stores) == 0:
+                    pause = delay(self._delays, failures // len(turns.stores))
                     if not error.retryable or (ends is not None and loop.time() + pause >= ends):
                         raise
                     await asyncio.sleep(pause)
@@ -395,6 +406,18 @@ class State:
                             return
             finally:
                 call.cancel()
+
+
+def _payload_of(response: store_v1.QueryStateResponse, store: StoreAddress) -> PayloadFormat:
+    """Return the format of the payloads of rows. Raises InvalidArgument if it is not known here."""
+    try:
+        return PayloadFormat(response.payload or PayloadFormat.JSON)
+    except ValueError:
+        raise InvalidArgument(
+            "statement",
+            f"needs payloads as JSON or MessagePack; at {store.address} they are "
+            f"{response.payload!r}, which this version does not know",
+        ) from None
 
 
 def _time_ns(as_of: AsOf) -> int | None:

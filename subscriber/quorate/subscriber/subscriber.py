@@ -32,6 +32,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.tls import Tls
 from quorate.subscriber.asking import request_behind, request_of
 from quorate.subscriber.begin import (
@@ -189,6 +190,7 @@ class Subscriber:
         delivered: str | Delivered = Delivered.STABLE,
         where: str | None = None,
         select: str | Sequence[str] | None = None,
+        payload: str | PayloadFormat = PayloadFormat.JSON,
         archive: str | os.PathLike[str] | None = None,
         rate: str | None = None,
         rate_max_gap: float | None = None,
@@ -237,13 +239,14 @@ class Subscriber:
         request.where = "" if topics.where is None else topics.where.text
         fields = None if select is None else Projection(select)
         request.select = "" if fields is None else fields.text
+        form = choice_of("payload", PayloadFormat, payload)
         archived = None
         if archive is not None:
-            archived = Archived(archive, topics.selects, topics.where, fields)
+            archived = Archived(archive, topics.selects, topics.where, fields, form)
         conflating = None
         if conflation is not None and conflation_key is not None:
             conflating = Conflating(
-                read_interval(conflation), ConflationKey(conflation_key, fields)
+                read_interval(conflation), ConflationKey(conflation_key, fields, form)
             )
         now_ns = time.time_ns()
         started = read_begin(begin, now_ns)

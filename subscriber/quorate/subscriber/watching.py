@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 from types import TracebackType
 from typing import Self
@@ -25,10 +25,10 @@ from quorate.protocol.errors import (
     QuorateError,
     Unreachable,
 )
-from quorate.protocol.identity import StoreAddress
 from quorate.protocol.wire import bookmark_from_wire, position_from_wire, position_to_wire
 from quorate.subscriber.changes import Change, Left, LeftReason, Updated
 from quorate.subscriber.items import Completed
+from quorate.subscriber.protocol.chooser import Turns
 from quorate.subscriber.protocol.held_rows import HeldRows, RowKey
 from quorate.subscriber.rows import message_of
 from quorate.transport.connections import Connections
@@ -57,7 +57,7 @@ class Watching:
     def __init__(
         self,
         request: store_v1.WatchStateRequest,
-        stores: Sequence[StoreAddress],
+        turns: Turns,
         connections: Connections,
         timeout: float | None,
         delays: Delays,
@@ -67,7 +67,7 @@ class Watching:
         """Begin unconnected. Applications use `State.watch`."""
         self._now_ns = now_ns
         self._request = request
-        self._stores = tuple(stores)
+        self._turns = turns
         self._connections = connections
         self._timeout = timeout
         self._delays = delays
@@ -139,7 +139,7 @@ class Watching:
         for change in response.changes:
             key = _key_of(change.key)
             if change.row:
-                row = message_of(change.row, self._store.address)
+                row = message_of(change.row, self._turns.store.address)
                 if self._held.is_new(key, row.bookmark, row.attributes.expires_ns):
                     self._ready.append(Updated(key, row))
                 continue
@@ -172,30 +172,27 @@ class Watching:
 
     # -- one store after the other ----------------------------------------------------------
 
-    @property
-    def _store(self) -> StoreAddress:
-        return self._stores[0]
-
     async def _from_any(self) -> AsyncGenerator[store_v1.WatchStateResponse, None]:
         """Yield what stores say: of one, and if it fails of the next one."""
         loop = asyncio.get_running_loop()
         ends = None if self._timeout is None else loop.time() + self._timeout
-        failures, has_begun = 0, False
+        turns, has_begun = self._turns, False
         while True:
             self._check_client()
+            store = turns.store
             try:
-                async with aclosing(self._from(self._asked())) as responses:
+                async with aclosing(self._from(store.address, self._asked())) as responses:
                     async for response in responses:
-                        failures, has_begun = 0, True
+                        has_begun = True
+                        turns.gave()
                         yield response
             except (InvalidArgument, InvalidFilter, Closed):
                 raise
             except QuorateError as error:
-                _log.info("the watch leaves store %s: %s", self._store.name, error)
-                self._stores = (*self._stores[1:], self._stores[0])
-                failures += 1
-                if failures % len(self._stores) == 0:
-                    pause = delay(self._delays, failures // len(self._stores))
+                _log.info("the watch leaves store %s: %s", store.name, error)
+                turns.left(error)
+                if (rounds := turns.rounds) is not None:
+                    pause = delay(self._delays, rounds)
                     is_late = not has_begun and ends is not None and loop.time() + pause >= ends
                     if is_late or not (error.retryable or isinstance(error, Unreachable)):
                         raise
@@ -212,9 +209,8 @@ class Watching:
         return request
 
     async def _from(
-        self, request: store_v1.WatchStateRequest
+        self, address: str, request: store_v1.WatchStateRequest
     ) -> AsyncGenerator[store_v1.WatchStateResponse, None]:
-        address = self._store.address
         with self._connections.connect(address) as connection:
             call = connection.store.WatchState(request)
             try:

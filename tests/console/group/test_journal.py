@@ -55,7 +55,7 @@ STORE = JournalResponse(
             delivered=DELIVERED_LIVE,
             where="a = 1",
             behind=7,
-            not_json=4,
+            undecoded=4,
         ),
     ],
     subscription_count=2,
@@ -134,7 +134,7 @@ def test_the_subscriptions_that_are_furthest_behind_come_first() -> None:
         "where": "a = 1",
         "seconds": 0.0,
         "behind": 7,
-        "not_json": 4,
+        "undecoded": 4,
     }
     assert (other["topics"], other["pattern"], other["where"], other["seconds"]) == (
         "orders",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,13 @@ from tests.pipeline.archive.support import (
 from tests.pipeline.archive.test_archiving import newest, run
 
 from quorate.archive.history import History
-from quorate.archive.parts import Hole, Part, Passed
+from quorate.archive.parts import Hole, Part, Passed, Picked
 from quorate.archive.reading import Archive
 from quorate.pipeline.archive.compacting import compact
 from quorate.protocol.answers import Piece
 from quorate.protocol.errors import ArchiveInvalid
 from quorate.protocol.filters.bounds import bounds_of
+from quorate.protocol.framing import body_of, check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import HeldRange, Range
 
@@ -39,8 +41,8 @@ def stream(source: SourceName, count: int, *, begin_ns: int, step_ns: int) -> St
 
 
 def shown(part: Part) -> tuple[object, ...]:
-    kind = {Piece: "", Passed: "passed ", Hole: "hole "}[type(part)]
-    source = part.header.source if isinstance(part, Piece) else part.source
+    kind = {Piece: "", Picked: "picked ", Passed: "passed ", Hole: "hole "}[type(part)]
+    source = part.header.source if isinstance(part, Piece | Picked) else part.source
     first = None if isinstance(part, Passed) else part.first
     return (kind + source.topic, first, part.last)
 
@@ -120,9 +122,9 @@ def test_what_cannot_pass_is_not_read(path: Path) -> None:
         of(path, {ORDERS: 0})
     early = f"$time < {(NOON_NS + DAY_NS) / 1e9}"
     assert of(path, {ORDERS: 0}, early) == [
-        ("orders", 0, 9),
-        ("orders", 10, 19),
-        ("orders", 20, 29),
+        ("picked orders", 0, 9),
+        ("picked orders", 10, 19),
+        ("passed orders", None, 29),
         ("passed orders", None, 49),
         ("passed orders", None, 59),
     ]
@@ -175,33 +177,54 @@ def test_compaction_may_replace_files_meanwhile(path: Path) -> None:
 @pytest.mark.parametrize(
     ("where", "found"),
     [
-        ("$key = 'key 25' AND price > 3", [20]),
-        ("$key IN ('key 1', 'key 25', 'key 26', 'none')", [0, 20]),
-        ("$properties.a = '33'", [30]),
-        ("$properties.a IN ('33', '5') AND $key = 'key 5'", [0]),
+        ("$key = 'key 25' AND price > 3", [[25]]),
+        ("$key IN ('key 1', 'key 25', 'key 26', 'none')", [[1], [25, 26]]),
+        ("$properties.a = '33'", [[33]]),
+        ("$properties.a IN ('33', '5') AND $key = 'key 5'", [[5]]),
+        ("$key = 'key 8' OR $properties.a = '11' OR $properties.a >= '7'", [[7, 8, 9], [11]]),
         ("$properties.c = 'x'", []),
         ("$key = 'key 3'", []),
-        (f"$time >= {NOON_NS / 1e9 + 20!r} AND $time < {NOON_NS / 1e9 + 50!r}", [20, 30]),
+        (
+            f"$time >= {NOON_NS / 1e9 + 20!r} AND $time < {NOON_NS / 1e9 + 50!r}",
+            [[*range(20, 30)], [*range(30, 40)]],
+        ),
     ],
 )
-def test_batches_without_a_message_that_can_pass_are_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group_rows: int, where: str, found: list[int]
+def test_messages_that_cannot_pass_are_not_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    group_rows: int,
+    where: str,
+    found: list[list[int]],
 ) -> None:
     seams.FILE_WRITER_ROW_GROUP_ROWS.replace(monkeypatch, group_rows)
     second = 10**9
     frames = [
-        batch(first, first + 9, time_ns=NOON_NS + first * second, attributes=True)
+        batch(first, first + 9, time_ns=NOON_NS + first * second, attributes=True, passing_ns=7)
         for first in range(0, 40, 10)
     ]
     run(FakeStores({ORDERS: Stream(frames=frames, stable_upto=39)}), tmp_path / "archive")
-    parts = of(tmp_path / "archive", {ORDERS: 0}, where)
-    expected: list[object] = []
+    archive = Archive(str(tmp_path / "archive"))
+    parts = list(History(archive, bounds_of(where)).parts({ORDERS: Range(0, 39)}))
+    picked = [each for each in parts if isinstance(each, Picked)]
+    assert [each.numbers for each in picked] == found
     at = 0
-    for first in found:
-        if first > at:
-            expected.append(("passed orders", None, first - 1))
-        expected.append(("orders", first, first + 9))
-        at = first + 10
-    if at < 40:
-        expected.append(("passed orders", None, 39))
-    assert parts == expected
+    for each in parts:
+        if isinstance(each, Picked):
+            assert each.first == at, "those before were passed"
+            assert contents(each.frame, each.numbers) == contents(frames[at // 10], each.numbers)
+        at = each.last + 1
+    assert at == 40
+
+
+def contents(frame: bytes, numbers: Sequence[int]) -> list[object]:
+    """What a batch has of each of these messages, which are its own or ten in a row."""
+    header = check_batch(frame)
+    body = body_of(frame, header)
+    columns = (
+        body.read_payloads(),
+        body.read_every_attributes(),
+        body.read_times(header.timestamp_ns),
+    )
+    rows = [*zip(*columns, strict=True)]
+    return list(rows) if len(rows) == len(numbers) else [rows[number % 10] for number in numbers]

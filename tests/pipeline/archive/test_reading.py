@@ -15,6 +15,7 @@ from tests.pipeline.archive.support import NOON_NS, ORDERS, TRADES, FakeStores, 
 from tests.pipeline.archive.test_archiving import newest, run
 
 from quorate.archive.history import History
+from quorate.archive.parts import Picked
 from quorate.archive.reading import Archive
 from quorate.pipeline import schema
 from quorate.pipeline.archive.compacting import compact
@@ -122,7 +123,7 @@ def test_bounds_of_a_file_are_those_of_its_messages(path: Path) -> None:
     assert last[59].last_time_ns == NOON_NS + 50_000
     bounds = bounds_of(f"$time BETWEEN {(NOON_NS + 10_060) / 1e9} AND {(NOON_NS + 10_070) / 1e9}")
     parts = History(Archive(str(path)), bounds).parts({ORDERS: Range(0, 29)})
-    numbers = [n for part in parts if isinstance(part, Piece) for n in (part.first, part.last)]
+    numbers = [n for part in parts if isinstance(part, Picked) for n in part.numbers]
     assert min(numbers) <= 19 <= max(numbers)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 from tests.pipeline.archive.support import here
 from tests.store.support import running
@@ -200,25 +202,33 @@ async def test_a_filter_holds_for_archived_messages_too(world: World) -> None:
         assert isinstance(found[-1], Completed)
 
 
-async def test_selected_fields_of_archived_messages(tmp_path: Path) -> None:
-    async with store(tmp_path, **KEPT) as world:
+def as_json(fields: Mapping[str, object]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize(("form", "encode"), [("json", as_json), ("msgpack", msgpack.packb)])
+async def test_selected_fields_of_archived_messages(
+    tmp_path: Path, form: str, encode: Callable[[Mapping[str, object]], bytes]
+) -> None:
+    topics = ({"pattern": "orders", "payload": form},)
+    async with store(tmp_path, **KEPT, topic=topics) as world:
         async with world.client.source("orders", session_id=1, options=QUICK) as orders:
             for begin in range(0, 500, 50):
                 await orders.send_many(
-                    [b'{"id": %d, "note": "x"}' % number for number in range(begin, begin + 50)]
+                    [encode({"id": number, "note": "x"}) for number in range(begin, begin + 50)]
                 )
                 await orders.flush()
         await archived(world.node, world.path)
         await let_go(world.node, s1=300)
         events: list[Event] = []
         async with world.subscriber(
-            select="id", where="id >= 7 AND note = 'x'", on_event=events.append
+            select="id", where="id >= 7 AND note = 'x'", payload=form, on_event=events.append
         ) as subscriber:
             found = await until_completed(subscriber)
     assert [type(each) for each in events] == [ArchiveEntered, Subscribed, Completed]
     messages = [each for each in found if isinstance(each, ReplayedMessage)]
     assert [each.sequence for each in messages] == list(range(7, 500))
-    assert [each.payload for each in messages] == [b'{"id":%d}' % n for n in range(7, 500)]
+    assert [each.payload for each in messages] == [encode({"id": n}) for n in range(7, 500)]
 
 
 async def test_a_position_that_only_the_archive_has(world: World) -> None:

@@ -17,6 +17,7 @@ from quorate.protocol.framing import (
     unchecked_head,
 )
 from quorate.protocol.limits import FRAGMENT_BYTES
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.ranges import Range
 from quorate.store.rpc.selecting import Piece, Wanted, large_left
 from quorate.store.storage.interface import Table, Write
@@ -24,7 +25,17 @@ from quorate.store.storage.large_batches import LargeRow, fragment_key
 from quorate.store.storage.memory import MemoryRows
 from quorate.v1 import store_pb2 as store_v1
 
-BY_ID = Wanted(None, Projection("id"))
+
+def wanting(where: str | None, select: str | None) -> Wanted:
+    """What a subscription wants that gives this; payloads are JSON."""
+    return Wanted(
+        None if where is None else Filter(where),
+        None if select is None else Projection(select),
+        lambda _: PayloadFormat.JSON,
+    )
+
+
+BY_ID = wanting(None, "id")
 
 
 def piece(first: int, *payloads: bytes) -> Piece:
@@ -56,9 +67,7 @@ def test_a_part_of_a_batch_has_its_own_messages_only() -> None:
     assert read_payloads(left.selected.batch, header) == [b'{"id":2}', b'{"id":3}']
 
 
-@pytest.mark.parametrize(
-    "wanted", [BY_ID, Wanted(Filter("id = 1"), None), Wanted(Filter("id = 1"), Projection("id"))]
-)
+@pytest.mark.parametrize("wanted", [BY_ID, wanting("id = 1", None), wanting("id = 1", "id")])
 def test_a_batch_of_which_nothing_is_left_out_is_given_as_it_is(wanted: Wanted) -> None:
     whole = piece(0, b'{"id":1}')
     assert wanted.left_of(MemoryRows(), [whole]) == [whole]
@@ -76,14 +85,14 @@ def test_a_batch_that_nobody_can_read_is_passed() -> None:
 
 def test_a_large_batch_that_nobody_can_read_has_no_message() -> None:
     rows, row = kept(split(without_messages(7, 2 * 1024 * 1024)))
-    assert large_left(Projection("id"), rows, row) is None
+    assert large_left(Projection("id"), PayloadFormat.JSON, rows, row) is None
 
 
 @pytest.mark.parametrize(("fields", "is_large"), [("id", False), ("-id", True)])
 def test_a_large_batch_stays_large_if_its_message_does(fields: str, is_large: bool) -> None:
     body = b'"' + b"x" * (2 * 1024 * 1024) + b'"'
     rows, row = kept(encode_large(ORDERS, 1, 7, b'{"id":1,"body":' + body + b"}", 5))
-    left: Batch | None = large_left(Projection(fields), rows, row)
+    left: Batch | None = large_left(Projection(fields), PayloadFormat.JSON, rows, row)
     assert isinstance(left, LargeBatch) is is_large
     frame = left.joined() if isinstance(left, LargeBatch) else left
     assert frame is not None

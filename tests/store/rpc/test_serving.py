@@ -97,6 +97,7 @@ def service() -> Service:
         Mock(),
         Mock(),
         Mock(),
+        Mock(),
     )
 
 

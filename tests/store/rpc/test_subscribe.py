@@ -192,3 +192,33 @@ async def test_what_is_durable_is_given_before_the_next_commit_is(
             await asyncio.to_thread(syncs.begun.acquire)
             assert await given(call, 4) == [0, 1, 2, 3, 4]
         call.cancel()
+
+
+async def test_a_batch_that_is_durable_and_then_stable_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again: list[int] = []
+    read = seams.STORE_SUBSCRIBE_READ_PASSED.real()
+
+    def read_again(*arguments: Any) -> Any:
+        found = read(*arguments)
+        again.extend(each.part.first for each in found)
+        return found
+
+    seams.STORE_SUBSCRIBE_READ_PASSED.replace(monkeypatch, read_again)
+    async with running(tmp_path) as node, Client(node.address) as client:
+        orders = await client.stream()
+        call = subscribed(client, store_v1.DELIVERED_STABLE)
+        while not (await call.read()).completed:
+            pass
+        await orders.append(0, 4)
+        with syncs_held(monkeypatch) as syncs:
+            await orders.batch(batch(5, 9))
+            await asyncio.to_thread(syncs.begun.acquire)
+            await orders.batch(batch(10, 14), stable_upto=4)
+            assert await given(call, 4) == [0, 1, 2, 3, 4]
+        await orders.durable(14)
+        await orders.batch(batch(15, 19), stable_upto=9)
+        assert await given(call, 9) == [5, 6, 7, 8, 9]
+        call.cancel()
+    assert 5 not in again

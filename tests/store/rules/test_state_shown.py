@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from tests.store.state import A
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
-from quorate.protocol.filters.messages import Shown, document_of
+from quorate.protocol.filters.messages import Shown
 from quorate.protocol.framing import body_of, check_batch, encode_batch, read_header
 from quorate.protocol.keying import Keying, Missing
+from quorate.protocol.payloads import document_of
 from quorate.protocol.ranges import Range
 from quorate.store.rules.state_rows import candidates_of, frame_of
 from quorate.store.rules.state_shown import ShownRow, quick_document_of
@@ -52,7 +53,7 @@ def test_a_row_is_seen_as_its_message_is(messages: list[tuple[bytes, Attributes,
     for packed in found.values():
         row = unpack_candidate(A.session_id.to_bytes(8, "big"), packed)
         place = row.sequence - 7
-        shown.at(header, place)
+        shown.at(place, row.sequence)
         shown_row.at(row)
         assert [getattr(shown_row, name) for name in SEEN] == [
             getattr(shown, name) for name in SEEN

@@ -42,11 +42,11 @@ def test_payloads_that_are_no_json_are_counted_also_of_subscriptions_that_ended(
     all_of_them = Subscriptions("s1", 0)
     first, second = Filter("price > 1"), Filter("price > 2")
     with all_of_them.opened(replace(running("a"), where=first)):
-        first.not_json += 3
-        assert all_of_them.not_json == 3
+        first.undecoded += 3
+        assert all_of_them.undecoded == 3
     with all_of_them.opened(replace(running("b"), where=second)):
-        second.not_json += 4
-        assert all_of_them.not_json == 7
+        second.undecoded += 4
+        assert all_of_them.undecoded == 7
 
 
 def test_without_a_bound_all_are_taken() -> None:

@@ -7,6 +7,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
+import msgpack
 import pytest
 from tests import seams
 
@@ -14,6 +15,7 @@ from quorate.protocol.attributes import Attributes
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
+from quorate.protocol.payloads import PayloadFormat
 from quorate.subscriber.io.sql import RowTable, Statement
 from quorate.subscriber.items import ReplayedMessage
 from quorate.subscriber.rows import message_of
@@ -71,6 +73,18 @@ def test_payloads_that_are_no_object_in_a_line(payloads: list[bytes]) -> None:
     found = [each["a"] for each in answer("select a from rows", payloads)]
     assert len(found) == 3
     assert found[2] == 3
+
+
+def test_payloads_in_messagepack() -> None:
+    rows = RowTable(PayloadFormat.MSGPACK)
+    fields = {"a": 1.5, "b": b"x\xff", "at": msgpack.Timestamp(5, 500_000_000), "big": 2**64 - 1}
+    payloads = [msgpack.packb(fields), msgpack.packb({"a": float("nan"), "c": "2026-01-01"}), b"{}"]
+    rows.add([row(payload) for payload in payloads])
+    found = Statement('select a, b, "at", big, c from rows').run(rows.table()).to_pylist()
+    assert found[0] | {"big": 0} == {"a": 1.5, "b": "x\\xff", "at": 5.5, "big": 0, "c": None}
+    assert int(found[0]["big"]) == pytest.approx(2**64 - 1)
+    assert found[1] == {"a": None, "b": None, "at": None, "big": None, "c": "2026-01-01"}
+    assert set(found[2].values()) == {None}
 
 
 def test_payloads_without_any_field() -> None:

@@ -34,6 +34,7 @@ from quorate.console.ui.warnings import show_warnings
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName, parse_session_id
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.times import moment_of
 
 if TYPE_CHECKING:
@@ -73,6 +74,10 @@ def receive(
             help="Print only messages for which this is true: \"price > 100 AND $key = 'x'\".",
         ),
     ] = None,
+    payload: Annotated[
+        PayloadFormat,
+        typer.Option(help="The format of the payloads, in which --where finds fields."),
+    ] = PayloadFormat.JSON,
     count: Count = None,
     pattern: Pattern = False,
     delivery: Annotated[
@@ -137,6 +142,7 @@ def receive(
         "delivery": delivery.value,
         "start": start or ("earliest" if last is None else f"last:{last}"),
         "where": where,
+        "payload": payload,
         "take_over": take_over,
         "timeout": settings.timeout,
     }

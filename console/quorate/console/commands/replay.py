@@ -21,6 +21,7 @@ from quorate.console.ui.settings import GroupSettings, resolve
 from quorate.console.ui.warnings import show_warnings
 from quorate.protocol.bookmarks import Position
 from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.payloads import PayloadFormat
 from quorate.subscriber.options import Delivered, OnUnknownBookmark
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def replay(
         str | None,
         typer.Option(
             metavar="FIELDS",
-            help='Print only these fields of JSON payloads, "id, order.price", or all but these: '
+            help='Print only these fields of payloads, "id, order.price", or all but these: '
             '"-comment".',
         ),
     ] = None,
@@ -101,9 +102,16 @@ def replay(
         str | None,
         typer.Option(
             metavar="FIELDS",
-            help="With --conflation: key, the key of the message, or fields of JSON payloads.",
+            help="With --conflation: key, the key of the message, or fields of payloads.",
         ),
     ] = None,
+    payload: Annotated[
+        PayloadFormat,
+        typer.Option(
+            help="The format of the payloads, for --archive and --conflation-key. The stores go by "
+            "their own configuration."
+        ),
+    ] = PayloadFormat.JSON,
     archive: Annotated[
         Path | None,
         typer.Option(
@@ -194,6 +202,7 @@ def replay(
         "delivered": delivered,
         "where": where,
         "select": select,
+        "payload": payload,
         "archive": archive,
         "rate": rate,
         "rate_max_gap": rate_max_gap,

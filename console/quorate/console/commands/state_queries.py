@@ -144,7 +144,7 @@ def sql(
 ) -> None:
     """Answer a statement in SQL over the rows, as a table named rows.
 
-    Its columns are the fields of JSON payloads, and "$key", "$time" and "$source". It needs the
+    Its columns are the fields of payloads, and "$key", "$time" and "$source". It needs the
     extra `query` to be installed.
     """
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)

@@ -25,7 +25,7 @@ Select = Annotated[
     str | None,
     typer.Option(
         metavar="FIELDS",
-        help='Print only these fields of JSON payloads, "id, order.price", or all but these: '
+        help='Print only these fields of payloads, "id, order.price", or all but these: '
         '"-comment".',
     ),
 ]

@@ -219,5 +219,5 @@ def subscription_row(store: str, each: SubscriptionStatus) -> Row:
         "where": each.where or None,
         "seconds": round(each.seconds, 1),
         "behind": each.behind,
-        "not_json": each.not_json,
+        "undecoded": each.undecoded,
     }

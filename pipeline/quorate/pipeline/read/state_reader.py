@@ -24,6 +24,7 @@ from quorate.protocol.identity import parse_stores
 from quorate.protocol.times import moment_of
 from quorate.protocol.tls import tls_of_environment
 from quorate.subscriber.items import ReplayedMessage
+from quorate.subscriber.protocol.chooser import in_order
 from quorate.subscriber.state import State
 from quorate.subscriber.subscriber import Subscriber
 from quorate.transport.connections import Connections
@@ -77,6 +78,7 @@ async def _parts(
         RECONNECT,
         lambda: None,
         _never,
+        in_order,
     )
     try:
         as_of = None if options.as_of_ns is None else moment_of(options.as_of_ns)

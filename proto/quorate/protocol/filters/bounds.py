@@ -1,13 +1,12 @@
-"""The bounds that a filter sets for topics, numbers, times, keys and properties.
+"""The bounds that a filter sets for topics, numbers and times.
 
-Nothing outside can pass. A reader skips whole files and batches by them. A message inside may still
-not pass: the filter decides. Only comparisons with a known value count, and only those that must
-all be true.
+Nothing outside can pass. A reader skips whole files by them. A message inside may still not pass:
+the filter decides. Only comparisons with a known value count, and only those that must all be true.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -21,10 +20,10 @@ from quorate.protocol.filters.syntax import (
     MessageField,
     Node,
     OneOf,
-    Property,
 )
 
-_TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""The operator that says the same with its two values exchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +51,8 @@ class Bounds:
     sequence: Interval = Interval()
     time: Interval = Interval()
     """Seconds since 1970 UTC."""
-    keys: frozenset[str] | None = None
-    """Only messages with one of these keys; None: with any, or with none."""
-    properties: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """For each property that is named, the values that it has to have."""
+    where: Node | None = field(default=None, compare=False)
+    """The whole filter, for what else a reader can tell of rows; None: there is none."""
 
     def has_topic(self, topic: str) -> bool:
         """Return whether a message of this topic can pass."""
@@ -68,7 +65,8 @@ NO_BOUNDS = Bounds()
 
 def bounds_of(text: str) -> Bounds:
     """Return the bounds that a filter sets. Raises InvalidFilter."""
-    return _narrowed(NO_BOUNDS, parse(text))
+    tree = parse(text)
+    return _narrowed(replace(NO_BOUNDS, where=tree), tree)
 
 
 def _narrowed(bounds: Bounds, node: Node) -> Bounds:
@@ -76,42 +74,32 @@ def _narrowed(bounds: Bounds, node: Node) -> Bounds:
         case AllOf(parts):
             for part in parts:
                 bounds = _narrowed(bounds, part)
-        case Comparison("=", MessageField(About.TOPIC | About.KEY) | Property() as of, right):
-            return _among(bounds, of, [right])
-        case Comparison("=", left, MessageField(About.TOPIC | About.KEY) | Property() as of):
-            return _among(bounds, of, [left])
-        case OneOf(MessageField(About.TOPIC | About.KEY) | Property() as of, options):
-            return _among(bounds, of, options)
+        case Comparison("=", MessageField(About.TOPIC), right):
+            return _among(bounds, [right])
+        case Comparison("=", left, MessageField(About.TOPIC)):
+            return _among(bounds, [left])
+        case OneOf(MessageField(About.TOPIC), options):
+            return _among(bounds, options)
         case Comparison(operator, MessageField(about), Literal(value)):
             return _compared(bounds, about, operator, value)
         case Comparison(operator, Literal(value), MessageField(about)):
-            return _compared(bounds, about, _TURNED.get(operator, operator), value)
+            return _compared(bounds, about, TURNED[operator], value)
         case Between(MessageField(about), Literal(low), Literal(high)):
             bounds = _compared(bounds, about, ">=", low)
             return _compared(bounds, about, "<=", high)
     return bounds
 
 
-def _among(bounds: Bounds, of: MessageField | Property, options: Iterable[Node]) -> Bounds:
-    """Return the bounds if a text is one of these, as far as all of them are known."""
-    texts: set[str] = set()
+def _among(bounds: Bounds, options: Iterable[Node]) -> Bounds:
+    """Return the bounds if the topic is one of these, as far as all of them are known."""
+    topics: set[str] = set()
     for option in options:
         if not isinstance(option, Literal):
             return bounds
         if isinstance(option.value, str):
-            texts.add(option.value)
-    match of:
-        case MessageField(About.TOPIC):
-            return replace(bounds, topics=_both(bounds.topics, texts))
-        case MessageField():
-            return replace(bounds, keys=_both(bounds.keys, texts))
-        case Property(name):
-            both = _both(bounds.properties.get(name), texts)
-            return replace(bounds, properties={**bounds.properties, name: both})
-
-
-def _both(texts: frozenset[str] | None, others: set[str]) -> frozenset[str]:
-    return frozenset(others) if texts is None else texts & others
+            topics.add(option.value)
+    both = frozenset(topics) if bounds.topics is None else bounds.topics & topics
+    return replace(bounds, topics=both)
 
 
 def _compared(bounds: Bounds, about: About, operator: str, value: object) -> Bounds:

@@ -83,7 +83,7 @@ Evaluate = Callable[[Filtered], Value]
 class Filter:
     """A filter, ready for use. It is true, false or NULL of a message; only true passes."""
 
-    __slots__ = ("_evaluate", "needs_document", "not_json", "text")
+    __slots__ = ("_evaluate", "needs_document", "text", "undecoded")
 
     def __init__(self, text: str) -> None:
         """Parse the text. Raises InvalidFilter, which says where and what was expected."""
@@ -91,17 +91,23 @@ class Filter:
         tree = parse(text)
         self.needs_document = _needs_document(tree)
         """Whether it looks into payloads, so that they have to be decoded."""
-        self.not_json = 0
-        """How many messages so far had a payload that it looked into, and that is no JSON."""
+        self.undecoded = 0
+        """How many payloads so far are not of their format, of those that it looked into."""
         self._evaluate = _function(tree)
 
     def passes(self, message: Filtered) -> bool:
         """Return whether it is true of a message."""
-        return self._evaluate(message) is True
+        try:
+            return self._evaluate(message) is True
+        except RecursionError:
+            return False  # as NULL: arrays in arrays, some hundred levels deep
 
     def truth(self, message: Filtered) -> Truth:
         """Return whether it is true, false or NULL of a message."""
-        value = self._evaluate(message)
+        try:
+            value = self._evaluate(message)
+        except RecursionError:
+            return None
         return value if value is True or value is False else None
 
 

@@ -190,8 +190,13 @@ def _joined(arguments: Sequence[Value]) -> Value:
     separator = single(separators[0]) if separators else ","
     if type(array) is not list or type(separator) is not str:
         return None
-    texts = (each if type(each) is str else json.dumps(each) for each in array)
+    texts = (each if type(each) is str else _as_json(each) for each in array)
     return _bounded(separator.join(texts))
+
+
+def _as_json(value: Value) -> str:
+    """Return a value as JSON. Bytes, which MessagePack has, become null."""
+    return json.dumps(value, default=lambda _: None, skipkeys=True)
 
 
 def _bucket(value: float, low: float, high: float, count: int) -> Value:

@@ -6,7 +6,6 @@ it, and at most once.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,9 +13,7 @@ from quorate.protocol.attributes import Attributes
 from quorate.protocol.columns import Body
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.framing import BatchHeader
-
-NOT_JSON = (ValueError, RecursionError)
-"""The errors with which a payload that is no JSON is refused."""
+from quorate.protocol.payloads import DECODERS, UNDECODABLE, PayloadFormat
 
 _UNREAD = object()
 
@@ -25,12 +22,19 @@ class Shown:
     """A message of a batch. It is moved on from one to the next."""
 
     __slots__ = (
-        "_attributes", "_body", "_document", "_header", "_keys", "_payloads", "_properties", "_row",
-        "_times", "epoch", "not_json", "sequence", "session", "topic",
+        "_attributes", "_body", "_decode", "_document", "_header", "_keys", "_payloads",
+        "_properties", "_row", "_times", "epoch", "sequence", "session", "topic", "undecoded",
     )  # fmt: skip
 
-    def __init__(self, header: BatchHeader, payloads: Sequence[bytes], body: Body) -> None:
+    def __init__(
+        self,
+        header: BatchHeader,
+        payloads: Sequence[bytes],
+        body: Body,
+        form: PayloadFormat = PayloadFormat.JSON,
+    ) -> None:
         """Begin with the first message."""
+        self._decode = DECODERS[form]
         self.topic = header.source.topic
         self.session = header.source.session_id
         self.epoch = header.epoch
@@ -44,13 +48,13 @@ class Shown:
         self._body = body
         self._times: Sequence[int] | None = None
         self._attributes: Sequence[Attributes] | None = None
-        self.not_json = 0
-        """How many payloads so far are no JSON, of those that were decoded."""
+        self.undecoded = 0
+        """How many payloads so far are not of their format, of those that were looked into."""
 
-    def at(self, header: BatchHeader, row: int) -> None:
-        """Go to the message in this place of the batch."""
+    def at(self, row: int, sequence: int) -> None:
+        """Go to the message in this place of the batch. sequence: its number."""
         self._row = row
-        self.sequence = header.first + row
+        self.sequence = sequence
         self._document = _UNREAD
 
     @property
@@ -97,22 +101,14 @@ class Shown:
 
     @property
     def document(self) -> Any:
-        """The payload, decoded from JSON; None: it is no JSON."""
+        """The decoded payload; None: it is not of its format."""
         if self._document is _UNREAD:
             try:
-                self._document = json.loads(self._payloads[self._row])
-            except NOT_JSON:
+                self._document = self._decode(self._payloads[self._row])
+            except UNDECODABLE:
                 self._document = None
-                self.not_json += 1
+                self.undecoded += 1
         return self._document
-
-
-def document_of(payload: bytes) -> Any:
-    """Return a payload, decoded from JSON; None: it is no JSON."""
-    try:
-        return json.loads(payload)
-    except NOT_JSON:
-        return None
 
 
 def texts_of(properties: Mapping[str, bytes]) -> dict[str, str]:
@@ -136,17 +132,21 @@ def passing(
     body: Body,
     first: int,
     last: int,
+    form: PayloadFormat = PayloadFormat.JSON,
+    numbers: Sequence[int] | None = None,
 ) -> list[int]:
     """Return the places in the batch of the messages of [first, last] that pass the filter.
 
-    The filter counts the payloads that are no JSON. payloads: those of the whole batch. Raises
-    CorruptBatch.
+    The filter counts the payloads that are not of their format. Raises CorruptBatch.
+
+    - payloads: those of the whole batch.
+    - numbers: the number of each message of the batch; None: they are consecutive.
     """
-    shown = Shown(header, payloads, body)
+    shown = Shown(header, payloads, body, form)
     chosen: list[int] = []
     for row in range(first - header.first, last - header.first + 1):
-        shown.at(header, row)
+        shown.at(row, header.first + row if numbers is None else numbers[row])
         if where.passes(shown):
             chosen.append(row)
-    where.not_json += shown.not_json
+    where.undecoded += shown.undecoded
     return chosen

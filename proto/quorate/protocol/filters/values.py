@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 Value = Any
-"""A number, a text, a truth, a list of values, an object of JSON, or None for NULL."""
+"""A number, a text, a truth, a list of values, an object, bytes, or None for NULL."""
 Truth = bool | None
 
 TEXT_LENGTH_MAX = 1 << 20

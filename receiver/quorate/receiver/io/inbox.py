@@ -11,14 +11,25 @@ from collections import deque
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
+from quorate.protocol.payloads import PayloadFormat
 from quorate.receiver.message import DeliveredBatch
 
 
 class Inbox:
     """A queue of batches. A task that fills it first waits for space."""
 
-    def __init__(self, bytes_max: int, where: Filter | None = None) -> None:
-        """Begin empty. where: leaves out the messages for which it is not true; None: takes all."""
+    def __init__(
+        self,
+        bytes_max: int,
+        where: Filter | None = None,
+        form: PayloadFormat = PayloadFormat.JSON,
+    ) -> None:
+        """Begin empty.
+
+        - where: leaves out the messages for which it is not true; None: takes all.
+        - form: the format of the payloads.
+        """
+        self._form = form
         self._where = where
         self._bytes_max = bytes_max
         self._bytes = 0
@@ -40,9 +51,9 @@ class Inbox:
         return self._bytes >= self._bytes_max
 
     @property
-    def not_json(self) -> int:
-        """How many payloads are no JSON, of those that the filter looked into."""
-        return 0 if self._where is None else self._where.not_json
+    def undecoded(self) -> int:
+        """How many payloads are not of their format, of those that the filter looked into."""
+        return 0 if self._where is None else self._where.undecoded
 
     @property
     def error(self) -> BaseException | None:
@@ -56,7 +67,7 @@ class Inbox:
         if self._where is None:
             self._add(batch)
             return
-        for part in batch._passing(self._where):
+        for part in batch._passing(self._where, self._form):
             self._add(part)
 
     def delay(self, batch: DeliveredBatch) -> None:

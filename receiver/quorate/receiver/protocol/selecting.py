@@ -11,6 +11,7 @@ from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.messages import passing
 from quorate.protocol.fragments import LargeBatch
 from quorate.protocol.framing import body_of, read_header, rows_of
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.ranges import Range
 from quorate.receiver.protocol.stream import BatchPart
 
@@ -25,15 +26,18 @@ class Selection:
     """The numbers of the messages that do not pass."""
 
 
-def select(where: Filter, part: BatchPart) -> Selection:
-    """Evaluate the filter once for each message of the part. Raises CorruptBatch."""
+def select(where: Filter, form: PayloadFormat, part: BatchPart) -> Selection:
+    """Evaluate the filter once for each message of the part.
+
+    form: the format of the payloads. Raises CorruptBatch.
+    """
     header, frame = part.header, part.frame
     if isinstance(frame, LargeBatch):
         body, payloads = frame.columns(), [frame.message()[0]]
     else:
         body = body_of(frame, header)
         payloads = body.read_payloads()
-    rows = passing(where, header, payloads, body, part.first, part.last)
+    rows = passing(where, header, payloads, body, part.first, part.last, form)
     if len(rows) == part.last - part.first + 1:
         return Selection([part], [])
     kept, runs = [], _runs([header.first + row for row in rows])

@@ -151,9 +151,10 @@ STORE: tuple[Described[Facts], ...] = (
               lambda facts: facts.report.disk_free_min_bytes),
     Described("subscriptions", GAUGE, "Subscriptions that run.",
               lambda facts: facts.report.subscription_count),
-    Described("not_json_payloads", COUNTER,
-              "Payloads that are no JSON, of those that filters of subscriptions looked into.",
-              lambda facts: facts.report.not_json),
+    Described("undecoded_payloads", COUNTER,
+              "Payloads that are not of the format of their topic, of those that filters of "
+              "subscriptions looked into.",
+              lambda facts: facts.report.undecoded),
     Described("repaired_messages", COUNTER, "Messages that repair fetched from peers.",
               lambda facts: facts.report.repair.messages),
     Described("repaired_bytes", COUNTER, "Bytes that repair fetched from peers.",

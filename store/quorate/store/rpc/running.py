@@ -58,7 +58,7 @@ def _status(
         where="" if running.where is None else running.where.text,
         seconds=now - running.opened,
         behind=behind,
-        not_json=running.not_json,
+        undecoded=running.undecoded,
         application=application_to_wire(running.application),
     )
     if running.topic is not None:

@@ -5,7 +5,7 @@ All of it runs away from the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from quorate.protocol.errors import CorruptBatch
@@ -15,6 +15,7 @@ from quorate.protocol.filters.projection import Projection
 from quorate.protocol.fragments import Batch, encode_alone
 from quorate.protocol.framing import BatchHeader, body_of, rows_of
 from quorate.protocol.identity import SourceName
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_to_wire
 from quorate.store.storage.interface import Reads
@@ -64,6 +65,8 @@ class Wanted:
     """Only messages that pass; None: all."""
     select: Projection | None
     """Only these fields of payloads; None: payloads as they are."""
+    payload_of: Callable[[str], PayloadFormat]
+    """Returns the format of the payloads of a topic."""
 
     @property
     def is_everything(self) -> bool:
@@ -114,18 +117,19 @@ class Wanted:
 
     def _chosen_of(self, frame: bytes, piece: Piece) -> store_v1.Selected | Piece | None:
         header, part = piece.header, piece.part
+        form = self.payload_of(header.source.topic)
         body = body_of(frame, header)
         payloads = body.read_payloads()
         rows = list(range(part.first - header.first, part.last - header.first + 1))
         if self.where is not None:
-            rows = passing(self.where, header, payloads, body, part.first, part.last)
+            rows = passing(self.where, header, payloads, body, part.first, part.last, form)
         if not rows:
             return None
         given = payloads
         if self.select is not None and piece.large is None:
             given = [*payloads]
             for row in rows:
-                given[row] = self.select.of(payloads[row])
+                given[row] = self.select.of(payloads[row], form)
         if len(rows) == len(part) and given == payloads:
             return piece
         batch = rows_of(header, body, rows, given)
@@ -134,10 +138,12 @@ class Wanted:
         )
 
 
-def large_left(select: Projection, reads: Reads, large: LargeRow) -> Batch | None:
+def large_left(
+    select: Projection, form: PayloadFormat, reads: Reads, large: LargeRow
+) -> Batch | None:
     """Return the message of a large batch with fields of its payload alone; None: it has none.
 
-    Raises StorageFailed, CorruptBatch.
+    form: the format of the payload. Raises StorageFailed, CorruptBatch.
     """
     batch, header = load_large(reads, large), large.header
     try:
@@ -148,7 +154,7 @@ def large_left(select: Projection, reads: Reads, large: LargeRow) -> Batch | Non
         header.source,
         header.epoch,
         header.first,
-        select.of(payload),
+        select.of(payload, form),
         header.timestamp_ns,
         attributes,
     )

@@ -24,6 +24,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName, check_session_id
 from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import (
     application_from_wire,
@@ -132,6 +133,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         newcomers: Newcomers,
         capacity: Capacity,
         subscriptions: Subscriptions,
+        payload_of: Callable[[str], PayloadFormat],
         state: StateQueries,
         backups: Backups,
         releases: Releases,
@@ -151,6 +153,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._newcomers = newcomers
         self._capacity = capacity
         self._subscriptions = subscriptions
+        self._payload_of = payload_of
         self._refusals = Refusals()
         self._engine = engine
         self._keeper = keeper
@@ -410,6 +413,7 @@ class Service(StoreServicer):  # type: ignore[misc]
                 context.peer(),
                 self._subscriptions,
                 self.check_running,
+                self._payload_of,
             )
             async with aclosing(serving.responses()) as responses:
                 async for response in responses:

@@ -97,11 +97,12 @@ class StateQueries:
         StorageFailed, CorruptBatch.
         """
         keyed = self.keyed(request.topic)
+        payload = keyed.keying.payload.value
         asked = await self.run(lambda: _asked(request, keyed.keying))
         await self._until_ready_for(request, check_running)
         if request.HasField("as_of_ns"):
             position = await self._past_position(request, check_running)
-            yield store_v1.QueryStateResponse(position=position_to_wire(position))
+            yield store_v1.QueryStateResponse(position=position_to_wire(position), payload=payload)
             past, view = await self._past(request, keyed, position)
             finding = past.steps(asked.keys)
             said_at = time.monotonic()
@@ -118,7 +119,9 @@ class StateQueries:
             view, position, steps, read = await self.run(
                 lambda: _begun(self._view(request.topic, keyed, generations), asked)
             )
-            response = store_v1.QueryStateResponse(position=position_to_wire(position))
+            response = store_v1.QueryStateResponse(
+                position=position_to_wire(position), payload=payload
+            )
         size, said_at = 0, time.monotonic()
         while True:
             check_running()
@@ -173,7 +176,7 @@ class StateQueries:
             as_of_ns,
             partial(PastUnavailable, topic, store, moment_of(as_of_ns).isoformat()),
         )
-        return past, StateView(past.reads(), keyed.prefix, topic, generations, as_of_ns)
+        return past, StateView(past.reads(), keyed, topic, generations, as_of_ns)
 
     async def digest(
         self, request: store_v1.DigestStateRequest, check_running: Callable[[], None]
@@ -282,12 +285,12 @@ class StateQueries:
 
     def _view(self, topic: str, keyed: Keyed, generations: Generations) -> StateView:
         frozen = self._storage.frozen(Table.STATE)
-        return StateView(frozen, keyed.prefix, topic, generations, self._now_ns())
+        return StateView(frozen, keyed, topic, generations, self._now_ns())
 
     def view_of_now(self, topic: str, keyed: Keyed) -> StateView:
         """Return the rows of a topic as they are whenever they are read."""
         generations = self.making.generations(topic)
-        return StateView(self._storage, keyed.prefix, topic, generations, self._now_ns())
+        return StateView(self._storage, keyed, topic, generations, self._now_ns())
 
     async def run(self, work: Callable[[], T]) -> T:
         """Read rows away from the event loop. Raises StorageUnreadable, and what the work does."""

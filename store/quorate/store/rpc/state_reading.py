@@ -39,6 +39,7 @@ from quorate.store.storage.state_records import (
     unpack_progress,
     whole_keys,
 )
+from quorate.store.tasks.state_progress import Keyed
 from quorate.v1 import store_pb2 as store_v1
 
 STEP_BYTES = 512 * 1024
@@ -79,20 +80,21 @@ class StateView:
     """The state of one topic as of one moment."""
 
     def __init__(
-        self, frozen: Reads, prefix: bytes, topic: str, generations: Generations, now_ns: int
+        self, frozen: Reads, keyed: Keyed, topic: str, generations: Generations, now_ns: int
     ) -> None:
         """See a frozen table of rows.
 
-        - prefix: the beginning of the keys of the topic's rows.
+        - keyed: the keys of the topic.
         - generations: those of the topic's sources.
         - now_ns: the time at which rows may have expired.
         """
         self._frozen = frozen
-        self._prefix = prefix
+        self._prefix = keyed.prefix
+        self._form = keyed.keying.payload
         self._topic = topic
         self._generations = generations
         self._now_ns = now_ns
-        self._shown = ShownRow(topic)
+        self._shown = ShownRow(topic, self._form)
         self.count = 0
         """The rows that passed so far."""
 
@@ -256,7 +258,7 @@ class StateView:
 
     def _given(self, row: Candidate, select: Projection | None) -> bytes:
         """Return a row as it is given: a batch of one message. Raises CorruptBatch."""
-        payload = None if select is None else select.of(row.payload)
+        payload = None if select is None else select.of(row.payload, self._form)
         return frame_of(self._topic, row, payload)
 
 

@@ -148,7 +148,7 @@ class Reports:
             denied=engine.denied.count,
             denied_seconds_ago=engine.denied.seconds_ago(time.monotonic()),
             subscription_count=len(self._subscriptions),
-            not_json=self._subscriptions.not_json,
+            undecoded=self._subscriptions.undecoded,
             capacity=store_v1.CapacityStatus(
                 bytes_max=self._capacity.bytes_max,
                 sources_max=self._capacity.sources_max,

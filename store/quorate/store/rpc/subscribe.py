@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -32,9 +32,10 @@ from quorate.store.rpc.selecting import Piece, Wanted, large_left, moved_behind
 from quorate.store.rules.lag import LAG_SECONDS, is_short_of
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.walk import Stream, Walk, stable_upto, stream_of
-from quorate.store.storage.journal import POSITION_MAX, rows_from
+from quorate.store.storage.interface import Reads
+from quorate.store.storage.journal import rows_from
 from quorate.store.storage.large_batches import LargeRow, read_fragment
-from quorate.store.storage.reader import passed_upto, read_rows
+from quorate.store.storage.reader import StoredBatch, passed_upto, read_rows
 from quorate.store.turns import Turn
 from quorate.store.watchers import Selection, Watcher
 from quorate.v1 import messages_pb2 as v1
@@ -226,8 +227,13 @@ class Subscription:
     async def _passed(self) -> list[store_v1.Given | Piece]:
         """Walk on through the journal, and return what is given of the next rows."""
         walk, engine = self._walk, self._engine
-        is_durable = self._delivered == store_v1.DELIVERED_DURABLE
-        end = engine.durable_position if is_durable else POSITION_MAX
+        is_live = self._delivered == store_v1.DELIVERED_LIVE
+        # A batch that is passed before it is stable has to be read once more. Few batches are
+        # stable before they are durable here.
+        end = engine.core.streams.position if is_live else engine.durable_position
+        if walk.journal_at >= end:
+            self._is_at_end = True
+            return []
         rows, self._is_at_end = await self._run(
             rows_from, engine.reads, walk.journal_at, _CHUNK_ROWS_MAX, _CHUNK_BYTES, end
         )
@@ -265,13 +271,11 @@ class Subscription:
         wanted = walk.owes(source, stream)
         if wanted is None:
             return found
-        reads, reg_id = engine.reads, state.reg_id
-        upto = await self._run(passed_upto, reads, reg_id, wanted, walk.journal_at, _CHUNK_ROWS_MAX)
-        if upto < wanted.first:
-            return found
         stored = await self._run(
-            read_rows, reads, reg_id, source, Range(wanted.first, upto), _CHUNK_ROWS_MAX
+            _read_passed, engine.reads, state.reg_id, source, wanted, walk.journal_at
         )
+        if not stored:
+            return found
         if engine.core.sources.get(source) is not state or state.lineage is not stream.lineage:
             walk.owed.add(source)
             return found
@@ -367,7 +371,8 @@ class Subscription:
                 data = await self._run(read_fragment, reads, large, number)
                 yield _fragment(piece, number * FRAGMENT_BYTES, large.size, data)
             return
-        left = await self._run(large_left, select, reads, large)
+        form = self._wanted.payload_of(large.header.source.topic)
+        left = await self._run(large_left, select, form, reads, large)
         if isinstance(left, LargeBatch):
             for at, data in fragments_of(left):
                 yield _fragment(piece, at, left.size, data)
@@ -375,6 +380,16 @@ class Subscription:
             yield store_v1.SubscribeResponse(given=[_whole(piece, left)])
         else:
             yield store_v1.SubscribeResponse(given=[moved_behind(piece)])
+
+
+def _read_passed(
+    reads: Reads, reg_id: int, source: SourceName, wanted: Range, journal_at: int
+) -> Sequence[StoredBatch]:
+    """Return batches of a range, as far as a walk has passed them. In a thread, in one go."""
+    upto = passed_upto(reads, reg_id, wanted, journal_at, _CHUNK_ROWS_MAX)
+    if upto < wanted.first:
+        return []
+    return read_rows(reads, reg_id, source, Range(wanted.first, upto), _CHUNK_ROWS_MAX)
 
 
 def _whole(piece: Piece, batch: bytes) -> store_v1.Given:

@@ -16,6 +16,7 @@ from quorate.protocol.bookmarks import Bookmark, Position
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.projection import Projection
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.wire import (
     application_from_wire,
     bookmarks_from_wire,
@@ -55,13 +56,16 @@ class Subscribing:
         client: str,
         subscriptions: Subscriptions,
         check_running: Callable[[], None],
+        payload_of: Callable[[str], PayloadFormat],
     ) -> None:
         """Serve a request.
 
         - client: the address of the client.
         - subscriptions: those that run at the store.
         - check_running: raises the error with which the store refuses calls, if there is one.
+        - payload_of: returns the format of the payloads of a topic.
         """
+        self._payload_of = payload_of
         self._client = client
         self._subscriptions = subscriptions
         self._check_running = check_running
@@ -78,7 +82,7 @@ class Subscribing:
         """
         self._engine.check_not_in_limbo()
         request = self._request
-        asked = await self._apart(partial(_asked, request))
+        asked = await self._apart(partial(_asked, request, self._payload_of))
         running = Running(
             self._client,
             asked.selection.topic,
@@ -190,7 +194,9 @@ def _selection(request: store_v1.SubscribeRequest) -> watchers.Selection:
 # In a thread.
 
 
-def _asked(request: store_v1.SubscribeRequest) -> _Asked:
+def _asked(
+    request: store_v1.SubscribeRequest, payload_of: Callable[[str], PayloadFormat]
+) -> _Asked:
     """Read a request. Raises InvalidArgument, InvalidFilter."""
     if request.delivered not in _DELIVERED:
         raise InvalidArgument("delivered", f"{request.delivered} is none that is known")
@@ -199,6 +205,7 @@ def _asked(request: store_v1.SubscribeRequest) -> _Asked:
         Wanted(
             Filter(request.where) if request.where else None,
             Projection(request.select) if request.select else None,
+            payload_of,
         ),
         application_from_wire(request.application),
     )

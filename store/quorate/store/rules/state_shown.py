@@ -12,7 +12,8 @@ from typing import Any
 from pydantic_core import from_json
 
 from quorate.protocol.columns import Body
-from quorate.protocol.filters.messages import document_of, text_of, texts_of
+from quorate.protocol.filters.messages import text_of, texts_of
+from quorate.protocol.payloads import PayloadFormat, document_of
 from quorate.store.storage.state_records import NEVER, Candidate
 
 _UNREAD: Any = object()
@@ -21,11 +22,12 @@ _UNREAD: Any = object()
 class ShownRow:
     """A row. It is moved on from one to the next."""
 
-    __slots__ = ("_document", "_row", "deleted", "topic")
+    __slots__ = ("_document", "_form", "_row", "deleted", "topic")
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, form: PayloadFormat = PayloadFormat.JSON) -> None:
         """Stand for no row yet."""
         self.topic = topic
+        self._form = form
         self.deleted = False
         """No row is a deletion."""
 
@@ -80,9 +82,9 @@ class ShownRow:
 
     @property
     def document(self) -> Any:
-        """The payload, decoded from JSON; None: it is no JSON."""
+        """The decoded payload; None: it is not of its format."""
         if self._document is _UNREAD:
-            self._document = quick_document_of(self._row.payload)
+            self._document = quick_document_of(self._row.payload, self._form)
         return self._document
 
     @property
@@ -90,11 +92,13 @@ class ShownRow:
         return Body(self._row.body, 0, 1)
 
 
-def quick_document_of(payload: bytes) -> Any:
-    """Return what `document_of` returns, in about a quarter of the time.
+def quick_document_of(payload: bytes, form: PayloadFormat = PayloadFormat.JSON) -> Any:
+    """Return what `document_of` returns, and of JSON in about a quarter of the time.
 
     The quick parser reads less: no other encodings, no lone surrogates, no deep nesting.
     """
+    if form is not PayloadFormat.JSON:
+        return document_of(payload, form)
     try:
         return from_json(payload)
     except ValueError:

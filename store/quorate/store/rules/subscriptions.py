@@ -41,9 +41,9 @@ class Running:
     application: Application = UNNAMED
 
     @property
-    def not_json(self) -> int:
+    def undecoded(self) -> int:
         """How many payloads are no JSON, of those that its filter looked into."""
-        return 0 if self.where is None else self.where.not_json
+        return 0 if self.where is None else self.where.undecoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Subscriptions:
         self._running: set[Running] = set()
         self.most = most
         """How many may run at a time; 0: as many as come."""
-        self._not_json = 0
+        self._undecoded = 0
         """How many payloads are no JSON, by the subscriptions that have ended."""
 
     def __len__(self) -> int:
@@ -83,12 +83,12 @@ class Subscriptions:
             yield subscription
         finally:
             self._running.discard(subscription)
-            self._not_json += subscription.not_json
+            self._undecoded += subscription.undecoded
 
     @property
-    def not_json(self) -> int:
+    def undecoded(self) -> int:
         """How many payloads that filters looked into so far are no JSON."""
-        return self._not_json + sum(each.not_json for each in self._running)
+        return self._undecoded + sum(each.undecoded for each in self._running)
 
     def slowest(self, source: SourceName, lineage: Lineage) -> Slowest | None:
         """Return the subscription that has read least of a source; None: none wants it."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from quorate.archive.manifest import ArchivedSource
-from quorate.archive.parts import Hole, Part, Passed
+from quorate.archive.parts import Hole, Part, Passed, Picked
 from quorate.protocol.answers import Piece
 from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position, place_at
 from quorate.protocol.columns import Body
@@ -31,6 +31,7 @@ from quorate.protocol.filters.messages import passing
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.framing import body_of
 from quorate.protocol.identity import SourceName
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.ranges import Range
 from quorate.subscriber.begin import Ahead, Begin, Behind, End, Now, Time
 from quorate.subscriber.items import Gap, GapCause, ReplayedBatch, picked
@@ -51,7 +52,7 @@ _CHUNK_PARTS = 256
 class _Chosen:
     """Messages of a piece: those that pass the filter."""
 
-    piece: Piece
+    piece: Piece | Picked
     body: Body
     rows: slice | Sequence[int]
     """Their places in the batch."""
@@ -91,12 +92,14 @@ class Archived:
         selects: Callable[[str], bool],
         where: Filter | None,
         select: Projection | None,
+        form: PayloadFormat = PayloadFormat.JSON,
     ) -> None:
         """Read nothing yet.
 
         - selects: returns whether the subscription has a topic.
         - where: only messages that pass are given; None: all.
         - select: only these fields of payloads are given; None: payloads as they are.
+        - form: the format of the payloads.
 
         Raises InvalidArgument if the path is none, or if pyarrow is missing.
         """
@@ -112,6 +115,7 @@ class Archived:
         self._selects = selects
         self._where = where
         self._select = select
+        self._form = form
         self._bounds = NO_BOUNDS if where is None else bounds_of(where.text)
         self.cut: Cut | None = None
         """Where the earliest bookmark is of those that the archive has and the stores have not."""
@@ -341,24 +345,30 @@ class Archived:
         size = 0
         with self._checked():
             for part in parts:
-                taken.append(self._passing(part) if isinstance(part, Piece) else part)
-                size += len(part.frame) if isinstance(part, Piece) else 0
+                if isinstance(part, Piece | Picked):
+                    taken.append(self._passing(part))
+                    size += len(part.frame)
+                else:
+                    taken.append(part)
                 if size >= _CHUNK_BYTES or len(taken) >= _CHUNK_PARTS:
                     break
         return taken
 
-    def _passing(self, piece: Piece) -> Passed | _Chosen:
-        header, first, last = piece.header, piece.first, piece.last
+    def _passing(self, piece: Piece | Picked) -> Passed | _Chosen:
+        header = piece.header
         body = body_of(piece.frame, header)
         payloads: Sequence[bytes] = body.read_payloads()
+        if isinstance(piece, Picked):
+            every, first, last = piece.numbers, header.first, header.last
+        else:
+            every, first, last = range(header.first, header.last + 1), piece.first, piece.last
         rows: slice | list[int] = slice(first - header.first, last - header.first + 1)
-        numbers: Sequence[int] = range(first, last + 1)
         if self._where is not None:
-            rows = passing(self._where, header, payloads, body, first, last)
-            numbers = [header.first + row for row in rows]
+            rows = passing(self._where, header, payloads, body, first, last, self._form, every)
+        numbers = picked(every, rows)
         if not numbers:
-            return Passed(header.source, header.epoch, last)
+            return Passed(header.source, header.epoch, piece.last)
         payloads = picked(payloads, rows)
         if self._select is not None:
-            payloads = list(map(self._select.of, payloads))
+            payloads = [self._select.of(payload, self._form) for payload in payloads]
         return _Chosen(piece, body, rows, numbers, payloads)

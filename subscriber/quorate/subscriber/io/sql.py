@@ -6,12 +6,13 @@ nothing else: no file, no extension, and no variable of the program.
 
 from __future__ import annotations
 
+import contextlib
 import io
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.payloads import UNDECODABLE, PayloadFormat, as_json, text_of_bytes
 from quorate.subscriber.items import ReplayedMessage
 
 TABLE_BYTES_MAX = 2 * 1024 * 1024 * 1024
@@ -40,11 +41,12 @@ def check_is_installed() -> None:
 class RowTable:
     """A table of rows, which grows part by part.
 
-    Its columns are the fields of JSON payloads, and `$key`, `$time` and `$source` of each message.
+    Its columns are the fields of payloads, and `$key`, `$time` and `$source` of each message.
     """
 
-    def __init__(self) -> None:
-        """Begin without rows."""
+    def __init__(self, form: PayloadFormat = PayloadFormat.JSON) -> None:
+        """Begin without rows. form: the format of their payloads."""
+        self._form = form
         self._parts: list[Any] = []
         self._bytes = 0
 
@@ -52,7 +54,7 @@ class RowTable:
         """Add rows. Raises InvalidArgument if a field has values of several types."""
         import pyarrow
 
-        part = _fields_of([row.payload for row in rows])
+        part = _fields_of([row.payload for row in rows], self._form)
         facts = {
             "$key": pyarrow.array([_text(row.key) for row in rows], pyarrow.string()),
             "$time": pyarrow.array(
@@ -113,18 +115,18 @@ class Statement:
         self._connection.interrupt()
 
 
-def _fields_of(payloads: Sequence[bytes]) -> Any:
+def _fields_of(payloads: Sequence[bytes], form: PayloadFormat) -> Any:
     """Return the fields of payloads as a table with a row for each."""
     import pyarrow
 
-    try:
-        table = _parsed(payloads)
-    except pyarrow.ArrowInvalid:
-        table = None
+    table = None
+    if form is PayloadFormat.JSON:
+        with contextlib.suppress(pyarrow.ArrowInvalid):
+            table = _parsed(payloads)
     if table is not None and table.num_rows == len(payloads) and table.num_columns:
         return table
     # Some are no objects in JSON, or have several lines, or types that do not fit.
-    objects = [_object_of(payload) for payload in payloads]
+    objects = [_object_of(payload, form) for payload in payloads]
     if not any(each != b"{}" for each in objects):
         return pyarrow.table({})
     try:
@@ -159,13 +161,13 @@ def _without_times(kind: Any) -> Any:
     return kind
 
 
-def _object_of(payload: bytes) -> bytes:
-    """Return an object in JSON as one line; an empty one for what is none."""
+def _object_of(payload: bytes, form: PayloadFormat) -> bytes:
+    """Return an object as one line of JSON; an empty one for what is none."""
     try:
-        value = json.loads(payload)
-    except (ValueError, RecursionError):
+        line = as_json(payload, form)
+    except UNDECODABLE:
         return b"{}"
-    return json.dumps(value).encode() if isinstance(value, dict) else b"{}"
+    return line if line.startswith(b"{") else b"{}"
 
 
 def _mixed(error: Exception) -> InvalidArgument:
@@ -177,4 +179,4 @@ def _mixed(error: Exception) -> InvalidArgument:
 
 
 def _text(key: bytes | None) -> str | None:
-    return None if key is None else key.decode(errors="backslashreplace")
+    return None if key is None else text_of_bytes(key)

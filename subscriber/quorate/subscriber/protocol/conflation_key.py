@@ -8,10 +8,10 @@ from math import inf
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.filters.evaluate import value_at
-from quorate.protocol.filters.messages import document_of
 from quorate.protocol.filters.parse import Named, read_fields
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.filters.values import kind_of
+from quorate.protocol.payloads import PayloadFormat, document_of
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _HELP = 'give "key" for the key of the message, or fields such as "order.id" or ["id", "leg"]'
@@ -37,18 +37,27 @@ def read_interval(given: float | str) -> float:
 
 
 class ConflationKey:
-    """The key of the messages, or fields of JSON payloads. Messages with the same are conflated.
+    """The key of the messages, or fields of payloads. Messages with the same are conflated.
 
     Each topic has keys of its own.
     """
 
-    __slots__ = ("_paths",)
+    __slots__ = ("_form", "_paths")
 
-    def __init__(self, given: str | Sequence[str], select: Projection | None) -> None:
+    def __init__(
+        self,
+        given: str | Sequence[str],
+        select: Projection | None,
+        form: PayloadFormat = PayloadFormat.JSON,
+    ) -> None:
         """Take what an application named.
 
-        select: the fields that the stores give; None: all. Raises InvalidArgument.
+        - select: the fields that the stores give; None: all.
+        - form: the format of the payloads.
+
+        Raises InvalidArgument.
         """
+        self._form = form
         self._paths: tuple[Path, ...] = ()
         """The fields; none: the key of the message."""
         if given != _OF_MESSAGE:
@@ -70,7 +79,7 @@ class ConflationKey:
         """
         if not self._paths:
             return None if key is None else (topic, key)
-        document = document_of(payload)
+        document = document_of(payload, self._form)
         values = [value_at(document, path) for path in self._paths]
         if any(kind_of(value) in (None, list) or value != value for value in values):
             return None
