@@ -124,7 +124,7 @@ def _decide(
     asked: str,
     yes: bool,
 ) -> None:
-    """Have the stores record a decision, once it is confirmed."""
+    """Make the stores record a decision, once it is confirmed."""
     from quorate.console.group.poison import check_known, mark, reached
     from quorate.console.group.repair import parse_range, parse_source
     from quorate.console.group.status import ask_all, too_few

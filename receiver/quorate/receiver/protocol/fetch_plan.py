@@ -172,7 +172,7 @@ class FetchPlan:
         self._source = _Peer()
         self._under_way: dict[str, Request] = {}
         self._lost: list[tuple[Range, str, Answer, str]] = []
-        """What operators said: each range with the peer that reported it, LOST or POISONED, and
+        """The words of operators: each range with the peer that reported it, LOST or POISONED, and
         its detail."""
         self._moves = 0
         """The number of times that stores have left the stream."""
