@@ -40,6 +40,7 @@ class Group:
         self._path = path
         self._listen = ["127.0.0.1:0"] * 3
         self.nodes: list[StoreNode] = []
+        self.are_peers = False
 
     async def start(self, at: int) -> None:
         node = StoreNode(
@@ -47,7 +48,9 @@ class Group:
                 name=f"s{at}",
                 data_directory=self._path / f"s{at}",
                 listen=self._listen[at],
-                peers=(),
+                peers=tuple(each for each in self._listen if each != self._listen[at])
+                if self.are_peers
+                else (),
             )
         )
         await node.start()

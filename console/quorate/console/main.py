@@ -113,6 +113,11 @@ COMMANDS = {
         "conflict",
         "Settle a conflict between stores that differ.",
     ),
+    "poison": Lazy(
+        "quorate.console.commands.poison",
+        "poison",
+        "Mark messages that must not be delivered.",
+    ),
     "loss": Lazy("quorate.console.commands.loss", "loss", "Accept that messages are lost."),
     "deregister": Lazy(
         "quorate.console.commands.deregister",

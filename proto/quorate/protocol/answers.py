@@ -187,13 +187,14 @@ def joined(answer: Answer) -> JoinedAnswer:
     return answer.joined() if isinstance(answer, LargePiece) else answer
 
 
-def fetch_request(source: SourceName, wanted: Range) -> v1.FetchRequest:
-    """Return the request for a range of a source's stream."""
+def fetch_request(source: SourceName, wanted: Range, *, delivers: bool = False) -> v1.FetchRequest:
+    """Return the request for a range of a source's stream. delivers: poison is withheld."""
     return v1.FetchRequest(
         source=source_to_wire(source),
         first=wanted.first,
         last=wanted.last,
         protocol_version=PROTOCOL_VERSION,
+        delivers=delivers,
     )
 
 

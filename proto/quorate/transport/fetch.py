@@ -90,9 +90,14 @@ def begin_fetch(
     wanted: Range,
     silence_seconds: float,
     reading: Reading[A],
+    *,
+    delivers: bool = False,
 ) -> FetchCall[A]:
-    """Ask as `fetch` does, and read the responses in this way."""
-    call = stub.Fetch(fetch_request(source, wanted))
+    """Ask as `fetch` does, and read the responses in this way.
+
+    delivers: the messages are to be delivered, so a store withholds poison.
+    """
+    call = stub.Fetch(fetch_request(source, wanted, delivers=delivers))
 
     async def read() -> object:
         with errors_of(address):

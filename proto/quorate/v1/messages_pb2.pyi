@@ -36,6 +36,7 @@ class Lookup(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOOKUP_UNKNOWN: _ClassVar[Lookup]
     LOOKUP_LOST: _ClassVar[Lookup]
     LOOKUP_RELEASED: _ClassVar[Lookup]
+    LOOKUP_POISONED: _ClassVar[Lookup]
 INTRAGROUP_RULE_UNSPECIFIED: IntragroupRule
 INTRAGROUP_RULE_QUORUM: IntragroupRule
 INTRAGROUP_RULE_ALL_ACTIVE: IntragroupRule
@@ -55,6 +56,7 @@ LOOKUP_ABSENT: Lookup
 LOOKUP_UNKNOWN: Lookup
 LOOKUP_LOST: Lookup
 LOOKUP_RELEASED: Lookup
+LOOKUP_POISONED: Lookup
 
 class SourceName(_message.Message):
     __slots__ = ("topic", "session_id")
@@ -272,16 +274,18 @@ class Goodbye(_message.Message):
     def __init__(self, last_sequence: _Optional[int] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("source", "first", "last", "protocol_version")
+    __slots__ = ("source", "first", "last", "protocol_version", "delivers")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    DELIVERS_FIELD_NUMBER: _ClassVar[int]
     source: SourceName
     first: int
     last: int
     protocol_version: int
-    def __init__(self, source: _Optional[_Union[SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+    delivers: bool
+    def __init__(self, source: _Optional[_Union[SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., protocol_version: _Optional[int] = ..., delivers: bool = ...) -> None: ...
 
 class FetchResponse(_message.Message):
     __slots__ = ("answers",)

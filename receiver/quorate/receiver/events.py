@@ -196,8 +196,9 @@ class Gap:
     last: int
     cause: Answer
     """The reason. ABSENT: every store, and the source, knows that it lacks them. LOST: an operator
-    has accepted their loss. RELEASED: they were stable, stores released them by retention, and no
-    store that can be asked still has them."""
+    has accepted their loss. POISONED: an operator has marked them as not to be delivered.
+    RELEASED: they were stable, stores released them by retention, and no store that can be asked
+    still has them."""
     evidence: tuple[tuple[str, str], ...]
     """The name of each peer, with what it said."""
 

@@ -310,6 +310,8 @@ class GapCause(enum.Enum):
     """Retention let them go."""
     LOST = "lost"
     """An operator accepted their loss."""
+    POISONED = "poisoned"
+    """An operator marked them as poison: they must not be delivered."""
     NOT_ARCHIVED = "not_archived"
     """The archive lacks them: they were lost, or let go, before the others were archived."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
@@ -22,7 +23,9 @@ from quorate.console.group.repair import (
 from quorate.console.main import app
 from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
 from quorate.protocol.identity import StoreAddress
+from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.ranges import Range
+from quorate.protocol.wire import source_to_wire
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.store_pb2 import StatusResponse
 
@@ -145,6 +148,48 @@ async def test_a_loss_is_shown_confirmed_and_recorded(group: Group) -> None:
     assert shown["sources"][0]["lost"] == {"s1": ["[30, 39]"], "s2": ["[30, 39]"]}
     for missing in (["1-2"], ["1-2", *name], ["1-2", *reason], ["1-2", *name, "--reason", " "]):
         assert (await group.quorate("loss", "accept", *missing, "--yes")).code == 2
+
+
+@pytest.mark.expects_log(COMPLAINTS)
+async def test_poison_is_confirmed_recorded_listed_and_removed(group: Group) -> None:
+    await group.fill(0, 49)
+    await group.fill(1, 49)
+    mark = ("poison", "add", str(ORDERS), "20-29", "--reason", "breaks the parser")
+    result = await group.quorate(*mark)
+    assert result.code == 2, "nobody can be asked"
+    assert f"10 messages, [20, 29] of {ORDERS}." in result.err
+    result = await group.quorate(*mark, "--yes")
+    assert result.code == 0, result.err
+    (row,) = json.loads((await group.quorate("poison", "list", "-o", "json")).out)
+    assert (row["source"], row["messages"], row["stores"]) == (
+        str(ORDERS),
+        "[20, 29]",
+        ["s1", "s2"],
+    )
+    assert row["reason"] == f"breaks the parser (said by {getpass.getuser()})"
+    request = v1.FetchRequest(
+        source=source_to_wire(ORDERS), first=0, last=49, protocol_version=PROTOCOL_VERSION
+    )
+    request.delivers = True
+    missing = [
+        (each.missing.first, each.missing.last, each.missing.why)
+        async for response in group.clients[0].stub.Fetch(request)
+        for each in response.answers
+        if each.HasField("missing")
+    ]
+    assert missing == [(20, 29, v1.LOOKUP_POISONED)]
+    assert (await group.clients[0].fetch()).missing == []
+    status = await group.quorate("status", "-o", "json")
+    assert {row["lost"] for row in json.loads(status.out)["losses"]} == {
+        "nothing: [20, 29] is poison"
+    }
+    removal = ("poison", "remove", str(ORDERS), "20-24", "--reason", "it was mended", "--yes")
+    assert (await group.quorate(*removal)).code == 0
+    (row,) = json.loads((await group.quorate("poison", "list", "-o", "json")).out)
+    assert row["messages"] == "[25, 29]"
+    for wrong in ("60", "x", "9-8"):
+        asked = ("poison", "add", str(ORDERS), wrong, "--reason", "why", "--yes")
+        assert (await group.quorate(*asked)).code == 2
 
 
 def _all_answer_but(to: pytest.MonkeyPatch, silent: str) -> None:

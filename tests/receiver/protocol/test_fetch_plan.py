@@ -180,6 +180,20 @@ def test_a_store_that_can_not_say_may_have_it() -> None:
     assert stream.next == 10
 
 
+def test_nobody_is_asked_for_poison() -> None:
+    _, plan = planned()
+    plan.missing(request(plan, "b"), 3, 6, Answer.POISONED, "says Ada", 0.0)
+    assert plan.gap(NOW) is None, "it is not the front"
+    for name in ("a", "c"):
+        asked = plan.request(name, NOW)
+        assert asked is None or not (asked.first <= 6 and asked.last >= 3)
+    serve(plan, Request("b", 0, 2, 0))
+    gap = plan.gap(NOW)
+    assert gap is not None
+    assert (gap.first, gap.last, gap.cause) == (3, 6, Answer.POISONED)
+    assert gap.evidence == (("b", Answer.POISONED, "says Ada"),)
+
+
 def test_an_accepted_loss_is_proof_by_itself() -> None:
     stream, plan = planned()
     asked = request(plan, "b")

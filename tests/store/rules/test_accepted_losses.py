@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from quorate.store.rpc.fetch import fetch
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.source_state import SourceState
 from quorate.store.storage.large_batches import LargeRow
+from quorate.store.storage.maintenance_records import Poison
 from quorate.store.storage.reader import StoredBatch
 from quorate.v1 import messages_pb2 as v1
 
@@ -183,3 +185,32 @@ async def _no_fragment(_: LargeRow, number: int) -> bytes:
 
 async def _nothing_to_read(_: SourceState, piece: Range, count: int) -> list[StoredBatch]:
     raise AssertionError(f"{piece} is not held, nor are {count} batches")
+
+
+def test_the_latest_decision_about_poison_counts_and_is_remembered() -> None:
+    world = Lossy().with_holes()
+    world.done(world.losses.mark(ORDERS, Range(2, 8), Poison.MARKED, "why; Ada", 10))
+    with pytest.raises(InvalidArgument, match="not later"):
+        world.losses.mark(ORDERS, Range(2, 2), Poison.REMOVED, "why", 10)
+    with pytest.raises(InvalidArgument, match="no message"):
+        world.losses.mark(ORDERS, Range(39, 40), Poison.MARKED, "why", 11)
+    world.done(world.losses.mark(ORDERS, Range(4, 5), Poison.REMOVED, "fixed", 12))
+    expected = RangeSet([Range(2, 3), Range(6, 8)])
+    assert world.state.poisoned == expected
+    assert (world.state.accepted, world.state.losses) == ((), RangeSet()), "nothing is lost"
+    assert world.reopened().state.poisoned == expected
+    other = Lossy().with_holes()
+    told = [world.losses.records[1], world.losses.records[0]]
+    other.write(other.losses.learn_poison(other.state, told))
+    assert other.state.poisoned == expected, "in whichever order it is told"
+    assert other.losses.learn_poison(other.state, told) == ()
+    assert other.reopened().state.poisoned == expected
+
+
+def test_a_mark_counts_only_for_the_messages_that_were_marked() -> None:
+    world = Lossy().with_holes()
+    world.done(world.losses.mark(ORDERS, Range(30, 39), Poison.MARKED, "why", 10))
+    state = world.state
+    state.registration = replace(state.registration, lineage=Lineage((Term(1, 0), Term(2, 35))))
+    state.renew_losses()
+    assert state.poisoned == RangeSet([Range(30, 34)])

@@ -55,6 +55,20 @@ def test_a_batch_behind_a_hole_waits() -> None:
     assert going.missing(ORDERS, stream) is None
 
 
+def test_poison_is_not_given_and_is_said() -> None:
+    going, stream = walk(), Stream(FIRST, 9, held=held((0, 9)), poisoned=held((3, 4), (9, 9)))
+    assert going.missing(ORDERS, stream) is None
+    assert going.passes(ORDERS, stream, HeldRange(0, 9, 1)) == Range(0, 2)
+    going.given(ORDERS, stream, Range(0, 2))
+    assert going.owes(ORDERS, stream) is None
+    poison = Missing(Range(3, 4), lost=False, poisoned=True)
+    assert going.missing(ORDERS, stream) == poison
+    assert going.owes(ORDERS, stream) == Range(5, 8)
+    going.given(ORDERS, stream, Range(5, 8))
+    assert going.missing(ORDERS, stream) == Missing(Range(9, 9), lost=False, poisoned=True)
+    assert going.passes(ORDERS, stream, HeldRange(9, 9, 1)) is None
+
+
 def test_a_void_batch_is_not_given() -> None:
     stream = Stream(Lineage((Term(1, 0), Term(4, 5))), 9, held=held((0, 9)))
     going = walk()

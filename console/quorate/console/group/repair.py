@@ -268,6 +268,13 @@ async def accept(
         reason=reason,
         protocol_version=PROTOCOL_VERSION,
     )
+    return await have_recorded(stores, request, timeout)
+
+
+async def have_recorded(
+    stores: Sequence[StoreAddress], request: AcceptLossRequest, timeout: float
+) -> list[Row]:
+    """Send stores what an operator decided. Return the answer of each."""
 
     async def one(store: StoreAddress) -> Row:
         async with open_channel(store.address) as channel:

@@ -39,7 +39,7 @@ from quorate.v1.messages_pb2 import (
     DURABILITY_OS,
     DURABILITY_STATE_ONLY,
 )
-from quorate.v1.store_pb2 import LossRecord, StatusResponse
+from quorate.v1.store_pb2 import POISON_MARKED, LossRecord, StatusResponse
 from quorate.v1.store_pb2_grpc import StoreStub
 
 _DURABILITY = {
@@ -268,6 +268,9 @@ def _what(loss: LossRecord) -> str:
     if loss.first == NOTHING:
         return "left limbo"
     part = f"[{loss.first}, {loss.last}]"
+    if loss.poison:
+        is_marked = loss.poison == POISON_MARKED
+        return f"nothing: {part} is {'poison' if is_marked else 'no longer poison'}"
     return f"nothing: {part} is kept as {loss.kept} has it" if loss.kept else part
 
 

@@ -21,7 +21,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import NOTHING
-from quorate.v1.store_pb2 import LossRecord, StatusResponse
+from quorate.v1.store_pb2 import POISON_MARKED, LossRecord, StatusResponse
 
 _MIB = 1024 * 1024
 _DAY_SECONDS = 86_400.0
@@ -206,6 +206,9 @@ def _loss(store: str, loss: LossRecord) -> Finding:
         what = f"An operator had store {store} leave limbo" + (
             f" for{whose[3:]}" if loss.HasField("source") else ""
         )
+    elif loss.poison:
+        says = "is poison" if loss.poison == POISON_MARKED else "is no longer poison"
+        what = f"An operator said at store {store} that {part} {says}"
     elif loss.kept:
         what = f"An operator settled a conflict at store {store}: {part} is as {loss.kept} has it"
     else:

@@ -31,6 +31,7 @@ log = logging.getLogger("quorate.receiver")
 _ANSWERS = {
     v1.LOOKUP_ABSENT: Answer.ABSENT,
     v1.LOOKUP_LOST: Answer.LOST,
+    v1.LOOKUP_POISONED: Answer.POISONED,
     v1.LOOKUP_RELEASED: Answer.RELEASED,
 }
 """Any other reason proves nothing, also one that only a newer version of a store gives."""
@@ -92,7 +93,8 @@ def _call(
     wanted = Range(request.first, request.last)
     reading = AnswerReading(address, session.source, wanted)
     silence = session.options.request_timeout
-    return begin_fetch(stub, address, session.source, wanted, silence, reading), reading
+    call = begin_fetch(stub, address, session.source, wanted, silence, reading, delivers=True)
+    return call, reading
 
 
 async def _fetch(session: Session, request: Request, address: str, turn: Turn) -> None:

@@ -66,6 +66,13 @@ class Acknowledging(Protocol):
         """Return whether all that came was consumed, and all joined stores were told so."""
 
 
+_ON_PURPOSE = {
+    Answer.RELEASED: "was released by the stores",
+    Answer.POISONED: "is poison, and is skipped",
+}
+"""The causes of gaps that somebody wanted, and their words in the log."""
+
+
 def _said(peer: str, answer: Answer | None, detail: str) -> tuple[str, str]:
     """Return what a peer said of a message, for people."""
     if answer is None:
@@ -372,14 +379,13 @@ class Session:
         now = asyncio.get_running_loop().time()
         while (gap := self.plan.gap(now)) is not None:
             evidence = tuple(_said(*one) for one in gap.evidence)
-            released = gap.cause is Answer.RELEASED
             log.log(
-                logging.WARNING if released else logging.ERROR,
+                logging.WARNING if gap.cause in _ON_PURPOSE else logging.ERROR,
                 "%s: [%d, %d] %s: %s",
                 self.source,
                 gap.first,
                 gap.last,
-                "was released by the stores" if released else "is lost",
+                _ON_PURPOSE.get(gap.cause, "is lost"),
                 ", ".join(map(" says ".join, evidence)),
             )
             self.events.add(event.Gap(self.source, gap.first, gap.last, gap.cause, evidence))

@@ -58,6 +58,8 @@ class Answer(enum.Enum):
     nothing."""
     LOST = "lost"
     """An operator has accepted that the messages are lost."""
+    POISONED = "poisoned"
+    """An operator has marked the messages as poison: they must not be delivered."""
     RELEASED = "released"
     """The messages were stable, and retention released them on purpose."""
     AWAY = "away"
@@ -87,9 +89,9 @@ class ProvenGap:
 
     @property
     def cause(self) -> Answer:
-        """The reason: LOST, RELEASED or ABSENT."""
+        """The reason: POISONED, LOST, RELEASED or ABSENT."""
         answers = {answer for _, answer, _ in self.evidence}
-        causes = (Answer.LOST, Answer.RELEASED)
+        causes = (Answer.POISONED, Answer.LOST, Answer.RELEASED)
         return next((cause for cause in causes if cause in answers), Answer.ABSENT)
 
 
@@ -169,8 +171,9 @@ class FetchPlan:
         self._stores: dict[str, _Peer] = {store: _Peer() for store in stores}
         self._source = _Peer()
         self._under_way: dict[str, Request] = {}
-        self._lost: list[tuple[Range, str, str]] = []
-        """The accepted losses, each with the peer that reported it and its detail."""
+        self._lost: list[tuple[Range, str, Answer, str]] = []
+        """The words of operators: each range with the peer that reported it, LOST or POISONED, and
+        its detail."""
         self._moves = 0
         """The number of times that stores have left the stream."""
         self._released_front = (-1, 0.0)
@@ -328,8 +331,8 @@ class FetchPlan:
         peer = self._peer(request.peer)
         if peer is None or first > last:
             return
-        if answer is Answer.LOST:
-            self._lost.append((Range(first, last), request.peer, detail))
+        if answer in (Answer.LOST, Answer.POISONED):
+            self._lost.append((Range(first, last), request.peer, answer, detail))
         if detail:
             peer.detail = detail
         if answer is Answer.RELEASED:
@@ -385,7 +388,7 @@ class FetchPlan:
         """Return the front of what is missing, if it is proven lost; None: it is not.
 
         There are three proofs. Every store, and the source, said no to it. An operator accepted its
-        loss. A store released it, and no other can be asked.
+        loss, or marked it as poison. A store released it, and no other can be asked.
         """
         self._follow()
         stream = self._stream
@@ -394,9 +397,9 @@ class FetchPlan:
         first, upto = stream.next, stream.missing()[0].last
         if upto < first:
             return None
-        for lost, peer, detail in self._lost:
+        for lost, peer, answer, detail in self._lost:
             if lost.first <= first <= lost.last:
-                evidence = ((peer, Answer.LOST, detail),)
+                evidence = ((peer, answer, detail),)
                 return ProvenGap(first, min(upto, lost.last), evidence)
         return self._denied_by_all(first, upto) or self._released(first, upto, now)
 
@@ -510,9 +513,14 @@ class FetchPlan:
                     # Only for messages for which no store is of use now.
                     useless = (store.useless_upto(first, now) for store in self._stores.values())
                     last = min(last, min(useless, default=last))
-                for rest in peer.said_no().holes(first, min(last, peer.reaches)):
+                settled = peer.said_no().union(self._poisoned())
+                for rest in settled.holes(first, min(last, peer.reaches)):
                     return self._chunk(rest.first, rest.last)
         return None
+
+    def _poisoned(self) -> RangeSet:
+        """Return what nobody is asked for: the source itself does not know that it is poison."""
+        return RangeSet(part for part, _, answer, _ in self._lost if answer is Answer.POISONED)
 
     def _poll(self, peer: _Peer, now: float) -> Range | None:
         if self.attached or now < peer.poll_at:

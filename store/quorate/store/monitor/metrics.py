@@ -62,6 +62,7 @@ class Topic:
     lacking: int = 0
     unreadable: int = 0
     lost: int = 0
+    poisoned: int = 0
     set_aside: int = 0
     conflicts: int = 0
     receiver_lag: int = 0
@@ -85,6 +86,7 @@ class Topic:
         self.lacking += numbers_in(source.holes)
         self.unreadable += numbers_in(source.unreadable)
         self.lost += numbers_in(source.accepted_losses)
+        self.poisoned += numbers_in(source.poisoned)
         self.set_aside += source.set_aside
         self.conflicts += len(source.conflicts)
         behind = (high - each.acknowledged_upto for each in source.receivers)
@@ -170,7 +172,7 @@ STORE: tuple[Described[Facts], ...] = (
     Described("retention_held_up", GAUGE, "1 if something keeps retention from freeing space.",
               lambda facts: bool(facts.report.retention.held_up)),
     Described("accepted_losses", GAUGE, "Losses that operators accepted at this store.",
-              lambda facts: len(facts.report.accepted_losses)),
+              lambda facts: sum(not each.poison for each in facts.report.accepted_losses)),
 )  # fmt: skip
 
 PEER: tuple[Described[store_v1.PeerStatus], ...] = (
@@ -204,6 +206,8 @@ TOPIC: tuple[Described[Topic], ...] = (
               lambda topic: topic.unreadable),
     Described("lost_messages", GAUGE, "Messages whose loss an operator accepted.",
               lambda topic: topic.lost),
+    Described("poisoned_messages", GAUGE, "Messages that an operator marked as poison.",
+              lambda topic: topic.poisoned),
     Described("set_aside_messages", GAUGE, "Messages set aside: they belong to no stream.",
               lambda topic: topic.set_aside),
     Described("conflicts", GAUGE, "Ranges for which stores have different content.",

@@ -23,6 +23,7 @@ from quorate.store.rules.state_only import (
     answered_upto,
 )
 from quorate.store.storage.large_batches import LargeRow
+from quorate.store.storage.maintenance_records import Poison
 from quorate.store.storage.reader import StoredBatch
 from quorate.v1 import messages_pb2 as v1
 
@@ -47,10 +48,13 @@ async def fetch(
     source: SourceName,
     first: int,
     last: int,
+    *,
+    delivers: bool = False,
 ) -> AsyncIterator[v1.FetchResponse]:
     """Yield the held batches of [first, last], the missing parts with causes, and the end.
 
-    Raises UnknownTopic, InLimbo, StorageFailed.
+    delivers: the messages are to be delivered, so poison is withheld. Raises UnknownTopic,
+    InLimbo, StorageFailed.
     """
     state = _known_source(engine, source)
     known = await _readable(engine, state)
@@ -66,7 +70,13 @@ async def fetch(
             packing.missing(released, v1.LOOKUP_RELEASED, _let_go(engine))
             first = released.last + 1
             continue
-        piece, is_held = known.piece(first, reach)
+        if delivers and first in state.poisoned:
+            poison = Range(first, min(reach, state.poisoned.contiguous_upto(first)))
+            packing.missing(poison, v1.LOOKUP_POISONED, _poison_of(state, poison))
+            first = poison.last + 1
+            continue
+        upto = state.poisoned.missing_upto(first, reach) if delivers else reach
+        piece, is_held = known.piece(first, upto)
         if not is_held:
             _pack_lacking(packing, engine, state, piece)
             first = piece.last + 1
@@ -182,6 +192,16 @@ def _loss_of(state: SourceState, part: Range) -> str:
     """Return the operators' reasons for accepting the loss."""
     records = (each for each in state.accepted if each.first <= part.first <= each.last)
     return "; ".join(f"an operator accepted its loss: {each.reason}" for each in records)
+
+
+def _poison_of(state: SourceState, part: Range) -> str:
+    """Return the operators' reasons for not delivering messages."""
+    records = (
+        each
+        for each in state.poison
+        if each.poison is Poison.MARKED and each.first <= part.first <= each.last
+    )
+    return "; ".join(f"an operator marked it as poison: {each.reason}" for each in records)
 
 
 async def _readable(engine: Engine, state: SourceState) -> SourceState:

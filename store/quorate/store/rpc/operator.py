@@ -24,6 +24,7 @@ from quorate.store.rules import retention
 from quorate.store.rules.accepted_losses import Losses, check_numbers, check_reason
 from quorate.store.rules.source_state import Change
 from quorate.store.storage.maintenance_records import (
+    Poison,
     ScrubRecord,
     loss_to_wire,
 )
@@ -127,6 +128,8 @@ class Upkeep:
             return await self._leave_limbo(source, request.reason)
         if source is None:
             raise InvalidArgument("loss", "the request names no source")
+        if request.poison:
+            return await self._mark(source, request)
         check_numbers(request.first, request.last)
         state = engine.core.sources.get(source)
         if state is not None:
@@ -134,6 +137,20 @@ class Upkeep:
         change = self.losses.accept(source, request.first, request.last, request.reason, now)
         state = engine.core.sources[source]
         record = await engine.made_durable(state, change)
+        _log.warning("accepted by an operator: %s", record)
+        return store_v1.AcceptLossResponse(records=[str(record)])
+
+    async def _mark(
+        self, source: SourceName, request: store_v1.AcceptLossRequest
+    ) -> store_v1.AcceptLossResponse:
+        part = Range(request.first, request.last)
+        try:
+            poison = Poison(request.poison)
+        except ValueError:
+            raise InvalidArgument("poison", f"{request.poison} is none that is known") from None
+        change = self.losses.mark(source, part, poison, request.reason, request.time_ns)
+        state = self._engine.core.sources[source]
+        record = await self._engine.made_durable(state, change)
         _log.warning("accepted by an operator: %s", record)
         return store_v1.AcceptLossResponse(records=[str(record)])
 

@@ -375,6 +375,7 @@ class Service(StoreServicer):  # type: ignore[misc]
                 source,
                 request.first,
                 request.last,
+                delivers=request.delivers,
             ):
                 self.check_running()
                 yield response

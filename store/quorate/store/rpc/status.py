@@ -176,6 +176,7 @@ class Reports:
             holes=_ranges(state.holes()),
             unreadable=_ranges(state.unreadable),
             accepted_losses=_ranges(state.lost()),
+            poisoned=_ranges(state.poisoned),
             stable_upto=held.stable_upto,
             set_aside=held.set_aside,
             receivers=receivers,

@@ -31,7 +31,7 @@ from quorate.store.rpc.begins import Begins
 from quorate.store.rpc.selecting import Piece, Wanted, large_left, moved_behind
 from quorate.store.rules.lag import LAG_SECONDS, is_short_of
 from quorate.store.rules.source_state import SourceState
-from quorate.store.rules.walk import Stream, Walk, stable_upto, stream_of
+from quorate.store.rules.walk import Missing, Stream, Walk, stable_upto, stream_of
 from quorate.store.storage.interface import Reads
 from quorate.store.storage.journal import rows_from
 from quorate.store.storage.large_batches import LargeRow, read_fragment
@@ -312,7 +312,7 @@ class Subscription:
                     source=source_to_wire(source),
                     first=part.first,
                     last=part.last,
-                    why=v1.LOOKUP_LOST if missing.lost else v1.LOOKUP_RELEASED,
+                    why=_cause(missing),
                     epoch=stream.lineage.epoch_at(part.last),
                 )
             )
@@ -322,7 +322,8 @@ class Subscription:
         return None if self._is_stable else stable_upto(state)
 
     def _stream(self, state: SourceState) -> Stream:
-        return stream_of(state, given_upto(state, self._delivered))
+        stream = stream_of(state, given_upto(state, self._delivered))
+        return replace(stream, poisoned=state.poisoned) if state.poisoned else stream
 
     async def _run(self, function: Callable[..., T], *arguments: object) -> T:
         loop = asyncio.get_running_loop()
@@ -390,6 +391,12 @@ def _read_passed(
     if upto < wanted.first:
         return []
     return read_rows(reads, reg_id, source, Range(wanted.first, upto), _CHUNK_ROWS_MAX)
+
+
+def _cause(missing: Missing) -> v1.Lookup:
+    if missing.poisoned:
+        return v1.LOOKUP_POISONED
+    return v1.LOOKUP_LOST if missing.lost else v1.LOOKUP_RELEASED
 
 
 def _whole(piece: Piece, batch: bytes) -> store_v1.Given:

@@ -26,11 +26,14 @@ from quorate.store.storage.interface import (
 )
 from quorate.store.storage.maintenance_records import (
     LossRecord,
+    Poison,
     loss_key,
     pack_loss,
 )
 
 _REASON_BYTES_MAX = 4096
+POISON_RECORDS_MAX = 1000
+"""The most marks and removals of one source. Stores tell them each other again and again."""
 
 
 class Losses:
@@ -53,9 +56,9 @@ class Losses:
 
     def count_again(self, state: SourceState) -> None:
         """Apply the records to a source whose state came without them."""
-        state.accepted = tuple(
-            record for record in self.records if record.source == state.name and not record.kept
-        )
+        records = [record for record in self.records if record.source == state.name]
+        state.accepted = tuple(each for each in records if not each.kept and not each.poison)
+        state.poison = tuple(each for each in records if each.poison)
         state.renew_losses()
 
     def accept(
@@ -106,6 +109,50 @@ class Losses:
             writes += self._record(state, record)
         return tuple(writes)
 
+    def mark(
+        self,
+        source: SourceName,
+        part: Range,
+        poison: Poison,
+        reason: str,
+        time_ns: int,
+    ) -> Change[LossRecord]:
+        """Record that an operator marks messages as poison, or removes a mark.
+
+        The messages stay. time_ns: all stores are told the same. Raises InvalidArgument.
+        """
+        check_reason(reason)
+        check_numbers(part.first, part.last)
+        state = self._sources.get(source)
+        known_upto = NOTHING
+        if state is not None and state.lineage.terms:
+            known_upto = max(state.held.next_sequence - 1, state.held.stable_upto)
+        if state is None or part.last > known_upto:
+            raise InvalidArgument(
+                "poison", f"store {self._store} knows of no message of {source} above {known_upto}"
+            )
+        newest = max((each.time_ns for each in state.poison), default=0)
+        if time_ns <= newest:
+            raise InvalidArgument("poison", f"{time_ns} is not later than the last mark, {newest}")
+        if len(state.poison) >= POISON_RECORDS_MAX:
+            raise InvalidArgument(
+                "poison", f"{source} has {POISON_RECORDS_MAX} marks and removals, the most"
+            )
+        record = LossRecord(
+            source, part.first, part.last, reason, time_ns, state.lineage, poison=poison
+        )
+        return Change(record, self._record(state, record))
+
+    def learn_poison(self, state: SourceState, told: Iterable[LossRecord]) -> tuple[Write, ...]:
+        """Record the marks and removals that another store has and this one lacks."""
+        known = {_decision(each) for each in state.poison}
+        writes: list[Write] = []
+        for record in told:
+            if record.poison and _decision(record) not in known:
+                known.add(_decision(record))
+                writes += self._record(state, record)
+        return tuple(writes)
+
     def settled(
         self, state: SourceState, part: Range, kept: str, reason: str, time_ns: int
     ) -> Change[LossRecord]:
@@ -151,8 +198,16 @@ class Losses:
         return [*writes, state.held_row()] if gone else []
 
 
+def _decision(record: LossRecord) -> tuple[int, int, int, int]:
+    """Return the identity of a mark or a removal, which is the same in every store."""
+    return record.time_ns, record.poison, record.first, record.last
+
+
 def _note(state: SourceState, record: LossRecord) -> None:
-    state.accepted = (*state.accepted, record)
+    if record.poison:
+        state.poison = (*state.poison, record)
+    else:
+        state.accepted = (*state.accepted, record)
     state.renew_losses()
 
 

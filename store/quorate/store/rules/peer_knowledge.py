@@ -14,6 +14,7 @@ from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import Marker
+from quorate.store.storage.maintenance_records import LossRecord
 from quorate.v1.messages_pb2 import SourceInformation
 from quorate.v1.store_pb2 import (
     DELETION_UNSPECIFIED,
@@ -41,6 +42,8 @@ class SourceKnowledge:
     information: SourceInformation | None = None
     receivers: tuple[ReceiverStatus, ...] = ()
     accepted_losses: tuple[HeldRange, ...] = ()
+    poison: tuple[LossRecord, ...] = ()
+    """All marks of poison and removals of such marks that the peer has."""
     deletion: int = DELETION_UNSPECIFIED
     """Why the peer deleted the source, if it did. The other fields come from its tombstone then."""
     proxy: bool = False

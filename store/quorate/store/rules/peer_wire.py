@@ -20,6 +20,7 @@ from quorate.store.rules.receivers import (
     statuses,
 )
 from quorate.store.rules.source_state import SourceState
+from quorate.store.storage.maintenance_records import loss_from_wire, loss_to_wire
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
 
@@ -47,6 +48,7 @@ def source_inventory(state: SourceState, limbo: bool) -> store_v1.SourceInventor
         information=record.information,
         receivers=statuses(state),
         accepted_losses=held_to_wire(state.lineage.parted(state.lost())),
+        poison=map(loss_to_wire, state.poison),
         reg_id=state.reg_id,
         retained_from=state.held.retained_from,
         markers=markers_to_wire(state.markers),
@@ -74,6 +76,7 @@ def knowledge_from_wire(wire: store_v1.SourceInventory) -> SourceKnowledge:
         wire.information if wire.HasField("information") else None,
         tuple(wire.receivers),
         held_from_wire(wire.accepted_losses),
+        tuple(map(loss_from_wire, wire.poison)),
         wire.deletion,
         wire.proxy,
         wire.reg_id,

@@ -43,6 +43,7 @@ from quorate.store.rules.receiver_tombstones import (
     spent_epoch,
 )
 from quorate.store.rules.state_only import not_kept_elsewhere
+from quorate.store.storage.maintenance_records import LossRecord
 from quorate.v1.messages_pb2 import SourceInformation
 
 
@@ -85,6 +86,7 @@ class Adoption:
     receivers: Mapping[int, ReceiverKnowledge] = field(default_factory=dict)
     """By session ID."""
     losses: tuple[HeldRange, ...] = ()
+    poison: tuple[LossRecord, ...] = ()
     retained_from: int = 0
     """The number below which some store has let go; nothing below is fetched."""
     marker: Marker | None = None
@@ -208,6 +210,7 @@ def leave(
         {each: decision.holders[called[each]] for each in known},
         positions(sure_of_receivers, newest.lineage),
         tuple(dict.fromkeys(losses)),
+        tuple(record for each in known.values() for record in each.poison),
         decision.retained_from,
         decision.marker,
         ended_upto(promises.values()),

@@ -30,6 +30,7 @@ from quorate.store.storage.interface import (
 )
 from quorate.store.storage.maintenance_records import (
     LossRecord,
+    Poison,
     pack_ranges,
     refusal_key,
     unreadable_key,
@@ -99,6 +100,10 @@ class SourceState:
     """All losses of this source that operators ever accepted."""
     losses: RangeSet = field(default_factory=RangeSet)
     """The numbers that count as lost in this lineage. The set is replaced, never changed."""
+    poison: tuple[LossRecord, ...] = ()
+    """All records by which operators marked messages as poison, or removed a mark."""
+    poisoned: RangeSet = field(default_factory=RangeSet)
+    """The numbers that must not be delivered. The set is replaced, never changed."""
     takes_data: bool = True
     """Whether the store keeps messages of this topic (quorate.store.rules.state_only)."""
     application: Application = UNNAMED
@@ -242,16 +247,23 @@ class SourceState:
         return Write(Table.META, refusal_key(self.reg_id), value)
 
     def renew_losses(self) -> None:
-        """Compute `losses` anew: the accepted losses as far as the lineage still names them.
+        """Compute `losses` and `poisoned` anew, as far as the lineage still names the numbers.
 
         A number that another epoch has taken over since is another message.
         """
-        losses = RangeSet()
+        losses, poisoned = RangeSet(), RangeSet()
         for record in self.accepted:
-            upto = min(record.last, diverges_at(record.lineage, self.lineage) - 1)
-            if 0 <= record.first <= upto:
-                losses.add(record.first, upto)
-        self.losses = losses
+            losses = losses.union(self._still_named(record))
+        for record in sorted(self.poison, key=lambda each: (each.time_ns, each.poison)):
+            named = self._still_named(record)
+            is_marked = record.poison is Poison.MARKED
+            poisoned = poisoned.union(named) if is_marked else poisoned.minus(named)
+        self.losses, self.poisoned = losses, poisoned
+
+    def _still_named(self, record: LossRecord) -> RangeSet:
+        """Return the numbers of a record that the lineage gives to the same epochs."""
+        upto = min(record.last, diverges_at(record.lineage, self.lineage) - 1)
+        return RangeSet((Range(record.first, upto),) if 0 <= record.first <= upto else ())
 
     def without_stream(self) -> SourceState:
         """Return a new state in place of this one, whose stream is deleted.

@@ -34,6 +34,8 @@ class Stream:
     """The numbers that are held here."""
     losses: RangeSet = field(default_factory=RangeSet)
     """The numbers that an operator accepted as lost."""
+    poisoned: RangeSet = field(default_factory=RangeSet)
+    """The numbers that an operator marked as poison; they are not given."""
 
 
 def stream_of(state: SourceState, upto: int) -> Stream:
@@ -49,11 +51,12 @@ def stable_upto(state: SourceState) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Numbers that the store does not have, and that no peer will give it."""
+    """Numbers that the store does not have and that no peer will give it, or that are poison."""
 
     part: Range
     lost: bool
-    """Whether an operator accepted their loss. Otherwise they were let go."""
+    """Whether an operator accepted their loss. Otherwise they were let go, or are poison."""
+    poisoned: bool = False
 
 
 class Walk:
@@ -167,6 +170,8 @@ class Walk:
         end = self._end(source, stream)
         if first > end or self._is_ahead(source, stream):
             return None
+        if (upto := stream.poisoned.contiguous_upto(first)) >= first:
+            return Missing(Range(first, min(upto, end)), lost=False, poisoned=True)
         if stream.held.contiguous_upto(first) >= first:
             return None
         if (upto := stream.losses.contiguous_upto(first)) >= first:
@@ -183,6 +188,7 @@ class Walk:
         if valid is None or valid.last < first or self._is_ahead(source, stream):
             return None
         last = min(valid.last, stream.upto, self._end(source, stream))
+        last = stream.poisoned.missing_upto(first, last)
         if valid.first > first or last < valid.last:
             self.owed.add(source)
             self._passed_upto[source] = max(self._passed_upto.get(source, NOTHING), valid.last)
@@ -195,7 +201,8 @@ class Walk:
         first, last = self._next(source), min(stream.upto, self._end(source, stream))
         if first > last or self._is_ahead(source, stream):
             return None
-        return Range(first, last)
+        last = stream.poisoned.missing_upto(first, last)
+        return Range(first, last) if first <= last else None
 
     def earlier(
         self,

@@ -6,6 +6,7 @@ quorate.store.storage.records. When such a record is written is decided elsewher
 
 from __future__ import annotations
 
+import enum
 import struct
 from dataclasses import dataclass
 
@@ -77,6 +78,16 @@ def unpack_ranges(value: bytes) -> RangeSet:
         raise Malformed(f"a row of ranges cannot be read: {error}") from None
 
 
+class Poison(enum.IntEnum):
+    """The decision of an operator about the delivery of messages, as on the wire."""
+
+    NONE = 0
+    MARKED = 1
+    """The messages must not be delivered."""
+    REMOVED = 2
+    """The messages may be delivered again."""
+
+
 @dataclass(frozen=True, slots=True)
 class LossRecord:
     """A loss that an operator accepted, here or elsewhere; or a conflict that one settled here."""
@@ -93,6 +104,8 @@ class LossRecord:
     """The lineage in force when the loss was recorded. The lost numbers belong to it."""
     kept: str = ""
     """The store whose content is kept, of a settled conflict; empty: the numbers are lost."""
+    poison: Poison = Poison.NONE
+    """Whether the numbers were marked as poison, or a mark was removed. They are not lost then."""
 
     def __str__(self) -> str:
         what = "the whole store" if self.source is None else str(self.source)
@@ -103,7 +116,12 @@ class LossRecord:
                 f"the conflict of {what} for [{self.first}, {self.last}] is settled, and the "
                 f"content of store {self.kept} is kept: {self.reason}"
             )
-        return f"[{self.first}, {self.last}] of {what} is lost: {self.reason}"
+        part = f"[{self.first}, {self.last}] of {what}"
+        if self.poison is Poison.MARKED:
+            return f"{part} is poison and is not delivered: {self.reason}"
+        if self.poison is Poison.REMOVED:
+            return f"{part} is no longer poison: {self.reason}"
+        return f"{part} is lost: {self.reason}"
 
 
 def loss_key(number: int) -> bytes:
@@ -119,10 +137,26 @@ def loss_to_wire(record: LossRecord) -> store_v1.LossRecord:
         time_ns=record.time_ns,
         lineage=lineage_to_wire(record.lineage),
         kept=record.kept,
+        poison=store_v1.Poison.Name(record.poison),
     )
     if record.source is not None:
         wire.source.CopyFrom(source_to_wire(record.source))
     return wire
+
+
+def loss_from_wire(wire: store_v1.LossRecord) -> LossRecord:
+    """Return the record in a wire message. Raises QuorateError."""
+    source = SourceName(wire.source.topic, wire.source.session_id)
+    return LossRecord(
+        source if wire.HasField("source") else None,
+        wire.first,
+        wire.last,
+        wire.reason,
+        wire.time_ns,
+        lineage_from_wire(wire.lineage),
+        wire.kept,
+        Poison(wire.poison),
+    )
 
 
 def pack_loss(record: LossRecord) -> bytes:
@@ -131,18 +165,8 @@ def pack_loss(record: LossRecord) -> bytes:
 
 def unpack_loss(value: bytes) -> LossRecord:
     try:
-        wire = store_v1.LossRecord.FromString(value)
-        source = SourceName(wire.source.topic, wire.source.session_id)
-        return LossRecord(
-            source if wire.HasField("source") else None,
-            wire.first,
-            wire.last,
-            wire.reason,
-            wire.time_ns,
-            lineage_from_wire(wire.lineage),
-            wire.kept,
-        )
-    except (DecodeError, QuorateError) as error:
+        return loss_from_wire(store_v1.LossRecord.FromString(value))
+    except (DecodeError, QuorateError, ValueError) as error:
         raise Malformed(f"a record of a loss cannot be read: {error}") from None
 
 

@@ -14,6 +14,7 @@ from quorate.protocol.ranges import HeldRange
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.source_state import SourceState
 from quorate.store.storage.interface import Write
+from quorate.store.storage.maintenance_records import LossRecord
 
 _log = logging.getLogger("quorate.store.tasks.loss_exchange")
 
@@ -23,7 +24,18 @@ def learn_losses(
 ) -> tuple[Write, ...]:
     """Return the rows to write for those losses that are news to the store."""
     count = len(losses.records)
-    writes = losses.learn(state, told, told_by, time.time_ns())
+    return _logged(losses, count, losses.learn(state, told, told_by, time.time_ns()))
+
+
+def learn_poison(
+    losses: Losses, state: SourceState, told: Iterable[LossRecord]
+) -> tuple[Write, ...]:
+    """Return the rows to write for those marks of poison that are news to the store."""
+    count = len(losses.records)
+    return _logged(losses, count, losses.learn_poison(state, told))
+
+
+def _logged(losses: Losses, count: int, writes: tuple[Write, ...]) -> tuple[Write, ...]:
     for record in losses.records[count:]:
         _log.warning("accepted by an operator: %s", record)
     return writes

@@ -33,7 +33,7 @@ from quorate.store.rules.readmission import (
 )
 from quorate.store.rules.source_state import SourceState
 from quorate.store.tasks.fetcher import Filler
-from quorate.store.tasks.loss_exchange import learn_losses
+from quorate.store.tasks.loss_exchange import learn_losses, learn_poison
 from quorate.store.tasks.peer_polling import Peers
 
 _log = logging.getLogger("quorate.store.tasks.readmission")
@@ -240,7 +240,9 @@ class Vouching:
         """
         if self._core.sources.get(state.name) is not state:
             return
-        if writes := learn_losses(self._losses, state, adoption.losses, "a peer"):
+        writes = learn_losses(self._losses, state, adoption.losses, "a peer")
+        writes += learn_poison(self._losses, state, adoption.poison)
+        if writes:
             self._engine.submit(state, writes)
 
     def _reg_id(self, adoption: Adoption, theirs: int) -> int:

@@ -26,7 +26,7 @@ from quorate.protocol.errors import (
     TopicRefused,
 )
 from quorate.protocol.identity import SourceName
-from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import membership_to_wire, source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rules import repair_plan as plan
@@ -34,9 +34,11 @@ from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.acceptor import Missed
 from quorate.store.rules.conflicts import Conflict, conflicts, fence, parted, settle
 from quorate.store.rules.digest import BLOCK
+from quorate.store.rules.peer_knowledge import SourceKnowledge
 from quorate.store.rules.readmission import reg_id_of
 from quorate.store.rules.retention import take_over
 from quorate.store.rules.source_state import Change, SourceState
+from quorate.store.storage.interface import Write
 from quorate.store.tasks.comparison import (
     Comparing,
     ask,
@@ -47,7 +49,7 @@ from quorate.store.tasks.fetcher import (
     PeerFailed,
     reached,
 )
-from quorate.store.tasks.loss_exchange import learn_losses
+from quorate.store.tasks.loss_exchange import learn_losses, learn_poison
 from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.peer_views import (
     Neighbours,
@@ -204,8 +206,8 @@ class Repair:
             for answer in answers:
                 state = self._engine.core.sources.get(source)
                 knowledge = answer.sources.get(source)
-                if state is not None and knowledge is not None and knowledge.accepted_losses:
-                    self._learn_losses(state, knowledge.accepted_losses, answer.store)
+                if state is not None and knowledge is not None:
+                    self._learn_losses(state, knowledge, answer.store)
             try:
                 await self._adopt(source)
             except QuorateError as error:
@@ -222,10 +224,13 @@ class Repair:
             self._not_adopted[source] = str(error)
             _log.log(level, "taking over a begin of %s: %s", source, error)
 
-    def _learn_losses(
-        self, state: SourceState, losses: tuple[HeldRange, ...], told_by: str
-    ) -> None:
-        if writes := learn_losses(self._losses, state, losses, f"store {told_by}"):
+    def _learn_losses(self, state: SourceState, known: SourceKnowledge, told_by: str) -> None:
+        writes: tuple[Write, ...] = ()
+        if known.accepted_losses:
+            writes += learn_losses(self._losses, state, known.accepted_losses, f"store {told_by}")
+        if known.poison:
+            writes += learn_poison(self._losses, state, known.poison)
+        if writes:
             self._engine.submit(state, writes)
 
     async def _adopt(self, source: SourceName) -> None:

@@ -64,7 +64,8 @@ class Replay:
             if response.HasField("ends"):
                 follower.ends = position_from_wire(response.ends)
             for given in response.given:
-                if self._archived is not None and given.HasField("gone"):
+                is_poison = given.gone.why == v1.LOOKUP_POISONED
+                if self._archived is not None and given.HasField("gone") and not is_poison:
                     gap, epoch = _gap(given.gone), given.gone.epoch
                     async for part in self._archived.filling(follower, gap, epoch, self._store):
                         yield part
@@ -169,7 +170,9 @@ class Replay:
         return Withdrawn(source, void.first, void.last, place)
 
 
+_CAUSES = {v1.LOOKUP_LOST: GapCause.LOST, v1.LOOKUP_POISONED: GapCause.POISONED}
+
+
 def _gap(gone: store_v1.Gone) -> Gap:
-    lost = gone.why == v1.LOOKUP_LOST
-    cause = GapCause.LOST if lost else GapCause.RELEASED
+    cause = _CAUSES.get(gone.why, GapCause.RELEASED)
     return Gap(source_from_wire(gone.source), gone.first, gone.last, cause)
