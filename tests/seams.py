@@ -485,6 +485,7 @@ FETCH_PLAN = "quorate.receiver.protocol.fetch_plan"
 FETCH_PLAN_CHUNK_MESSAGES_MAX = Seam(FETCH_PLAN, "CHUNK_MESSAGES_MAX")
 FETCH_PLAN_GAP = Seam(FETCH_PLAN, "FetchPlan.gap")
 FETCH_PLAN_NO_SECONDS = Seam(FETCH_PLAN, "NO_SECONDS")
+FETCH_PLAN_POLL_SECONDS = Seam(FETCH_PLAN, "POLL_SECONDS")
 
 LIVE_STREAM = "quorate.receiver.protocol.live_stream"
 FOLLOWING_LACKS_LINEAGE = Seam(LIVE_STREAM, "Following._lacks_lineage")

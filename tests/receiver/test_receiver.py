@@ -50,6 +50,22 @@ async def test_recovers_in_order_then_goes_on_live(group: Group) -> None:
         assert (one.topic, one.source, one.epoch, one.payload) == ("orders", NAME, 1, b"1:100")
 
 
+async def test_a_receiver_of_a_live_source_says_nothing_twice_when_it_opens(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seams.FETCH_PLAN_POLL_SECONDS.replace(monkeypatch, 1000.0)
+    seams.RECEIVER_ACKNOWLEDGE_REPEAT_SECONDS.replace(monkeypatch, 1000.0)
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        await nothing_above(receiver, -1)
+        for store in group.stores:
+            assert store.signs_of_life == 0, "the registration was one"
+            assert store.sources[NAME].fetches == [], "the live stream tells what there is"
+        group.send(0)
+        assert numbers(await take(receiver, 1)) == [0]
+
+
 async def test_batches_are_the_same_stream(group: Group) -> None:
     await group.announce()
     group.store(24)

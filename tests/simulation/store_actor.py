@@ -138,7 +138,7 @@ class _Watchers:
 
     def add(self, end: End) -> None:
         self._ends.append(end)
-        for source in self._engine.known_sources():
+        for source in dict.fromkeys(self._engine.known_sources()):
             self._tell(source, end)
 
     def changed(self, source: SourceName) -> None:

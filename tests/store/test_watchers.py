@@ -29,6 +29,14 @@ async def test_a_watcher_is_owed_what_is_known_and_asked_for() -> None:
         assert await taken(watcher) == ["trades"], "a pattern matches all of the topic"
 
 
+async def test_a_watcher_of_one_topic_never_looks_at_others() -> None:
+    directory = Directory()
+    with directory.watching(by_topic("orders"), (*SOURCES, *SOURCES)) as watcher:
+        directory.changed(TRADES)
+        assert watcher.owed == 1
+        assert await taken(watcher) == ["orders"]
+
+
 async def test_changes_that_were_not_taken_are_one() -> None:
     directory = Directory()
     with directory.watching(by_pattern(".*"), ()) as watcher:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Protocol, TypeVar
 
 from quorate.protocol.errors import DELETED_HERE, ContentConflict, InLimbo, QuorateError
@@ -360,9 +360,9 @@ class Engine:
         """Return whether a source is not finished at this store, or at a peer."""
         return not all(claim.finished for claim in self._claims(source).values())
 
-    def known_sources(self) -> set[SourceName]:
-        """Return the sources that this store or one of its peers knows."""
-        return {*self.core.sources, *self.elsewhere.sources}
+    def known_sources(self) -> Iterable[SourceName]:
+        """Return the sources that this store or one of its peers knows; many of them twice."""
+        return chain(self.core.sources, self.elsewhere.sources)
 
     def topics(self) -> list[str]:
         """Return the topics of this store and its peers, for people; at most TOPICS_MAX."""

@@ -1,8 +1,8 @@
 """The watchers of a store's directory: each is told of every source that changes.
 
 A watcher is owed at most one entry a source, which it reads when it takes it. So a slow watcher
-costs no memory. A watcher compares topics when it takes, in slices: neither many sources nor a slow
-pattern holds up the event loop. The content of an entry is no matter of this module.
+costs no memory. A watcher tries its pattern when it takes, in slices: neither many sources nor a
+slow pattern holds up the event loop. The content of an entry is no matter of this module.
 """
 
 from __future__ import annotations
@@ -47,8 +47,16 @@ class Watcher:
     def __init__(self, selection: Selection, known: Iterable[SourceName]) -> None:
         """known: the sources that the watcher is owed first; others may be among them."""
         self._selects = selection.selects
+        if (topic := selection.topic) is not None:
+            # Many receivers watch one topic each. To each of them almost all sources are others.
+            known = (source for source in known if source.topic == topic)
         self._owed = dict.fromkeys(known)
         self._changed = asyncio.Event()
+
+    @property
+    def owed(self) -> int:
+        """The number of sources that the watcher would look at if it took them now."""
+        return len(self._owed)
 
     def owe(self, source: SourceName) -> None:
         """Note that the watcher must be told of the source, if it asked for the topic."""

@@ -388,6 +388,22 @@ def test_without_a_live_stream_stores_are_polled() -> None:
     assert request(plan, "b").first == 5
 
 
+def test_stores_that_have_just_answered_are_polled_later() -> None:
+    _, plan = planned(known_upto=-1, attached=False)
+    plan.source_live = True
+    plan.were_asked(STORES, 1.0)
+    assert not any(plan.request(store, 1.4) for store in STORES)
+    assert plan.wake_at("a", 1.4) == pytest.approx(1.5)
+    request(plan, "a", 1.5)
+
+
+def test_what_is_missing_is_asked_for_at_once_of_stores_that_have_just_answered() -> None:
+    _, plan = planned(attached=False)
+    plan.source_live = True
+    plan.were_asked(STORES, 1.0)
+    assert request(plan, "a", 1.0).first == 0
+
+
 def test_one_that_holds_back_polls_for_what_is_stable() -> None:
     stream, plan = planned(known_upto=-1, hold_back=True, attached=False)
     asked = request(plan, "a")

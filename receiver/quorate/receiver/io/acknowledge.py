@@ -298,11 +298,13 @@ class Acknowledger:
             names = [name for name, at in session.record.stores if at == address]
             if not names or names[0] not in session.registration.joined:
                 continue
-            upto = self._told_upto.get(_told_at(address, session))
-            if upto is None:
+            told = _told_at(address, session)
+            if told not in self._told_upto:
                 self._begin(store, session, names[0], now)
+                # The store knows from the registration that nothing is consumed yet.
+                self._told_upto[told] = NOTHING
             is_due = repeats or session.source in again
-            if is_due or upto is None or position > upto:
+            if is_due or position > self._told_upto[told]:
                 due[session.source] = (session, names[0], position)
         if again:
             store.short, store.short_at = set(), inf

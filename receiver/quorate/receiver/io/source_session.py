@@ -199,8 +199,9 @@ class Session:
         self.plan = FetchPlan(self.stream, names, delays)
         self.plan.source_live = self.record.live
         self.plan.proxy = self.record.proxy
-        if not self._has_lived:
-            # Since these stores answered, nothing can have come but what the directory reports.
+        if self._has_lived == self.record.live:
+            # Since these stores answered, nothing can have come but what the directory reports, or
+            # what the live stream brings.
             self.plan.were_asked(self.registration.answers, asyncio.get_running_loop().time())
         self.following = Following(self.record, self.stream, self.plan, delays)
         noted = partial(self._acknowledging.noted, self)

@@ -220,7 +220,7 @@ class FetchPlan:
         """Note that these stores have just said what there is."""
         for store in stores:
             if (peer := self._stores.get(store)) is not None:
-                peer.was_asked, peer.poll_at = True, now + POLL_SECONDS_QUIET
+                peer.was_asked, peer.poll_at = True, now + self._poll_seconds(store)
 
     def ask_again(self) -> None:
         """Ask every store at once what there is, unless a live stream comes in."""
@@ -358,8 +358,7 @@ class FetchPlan:
             peer.failures, peer.was_asked = 0, True
             if 0 < _begins_in(lineage) < _begins_in(self._stream.lineage):
                 peer.forget_answers()  # it does not know yet that this stream was ended
-            often = self.source_live or request.peer == self._proxy
-            peer.poll_at = now + (POLL_SECONDS if often else POLL_SECONDS_QUIET)
+            peer.poll_at = now + self._poll_seconds(request.peer)
             if request.next <= request.last:
                 self._does_not_reach(request.peer, request.next - 1, now + NOT_YET_SECONDS)
         return withdrawn
@@ -532,6 +531,11 @@ class FetchPlan:
         for rest in self._not_under_way(Range(first, SEQUENCE_MAX)):
             return self._chunk(rest.first, rest.last) if rest.first == first else None
         return None
+
+    def _poll_seconds(self, name: str) -> float:
+        """Return the seconds until this peer, which has just said what there is, is asked again."""
+        often = self.source_live or name == self._proxy
+        return POLL_SECONDS if often else POLL_SECONDS_QUIET
 
     def _not_under_way(self, hole: Range) -> list[Range]:
         # A request to a peer that failed lately stays open to the others. A peer that hangs must
