@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from quorate.protocol.identity import SourceName
 from quorate.protocol.wire import source_to_wire
 from quorate.store.monitor.group_events import BEHIND_MESSAGES, Level, events_between
-from quorate.store.monitor.group_view import SOURCES_MAX, GroupView, view_of
+from quorate.store.monitor.group_view import SOURCES_MAX, GroupView, Report, view_of
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.queue_pb2 import ConsumerStatus, QueueStatus
 
 ORDERS = SourceName("orders", 7)
 
@@ -32,10 +35,20 @@ def report(name: str, *sources: store_v1.SourceStatus, **changes: Any) -> store_
 
 
 def view(
-    *reports: store_v1.StatusResponse, at: float = 1.0, before: GroupView | None = None, **away: str
+    *reports: store_v1.StatusResponse,
+    at: float = 1.0,
+    before: GroupView | None = None,
+    queues: Mapping[str, Sequence[QueueStatus]] = MappingProxyType({}),
+    **away: str,
 ) -> GroupView:
-    """Return the view of these stores; away: the problem of each that does not answer."""
-    answers: dict[str, Any] = {f"{each.store_name}:1": each for each in reports}
+    """Return the view of these stores.
+
+    - queues: what each tells of queues.
+    - away: the problem of each that does not answer.
+    """
+    answers: dict[str, Any] = {
+        f"{each.store_name}:1": Report(each, queues.get(each.store_name, ())) for each in reports
+    }
     answers |= {f"{name}:1": problem for name, problem in away.items()}
     known = {f"{name}:1": name for name in away}
     return view_of(answers, "a", at, known, before)
@@ -171,3 +184,47 @@ def test_subscribers_of_all_stores_are_shown_the_furthest_behind_first() -> None
         ("a", "orders", 3),
     ]
     assert [each.application for each in shown.subscribers] == ["risk (h:8)", ""]
+
+
+def test_the_rate_of_a_subscriber_comes_from_two_views_of_the_same_subscription() -> None:
+    def told(number: int, read: int) -> store_v1.StatusResponse:
+        one = store_v1.SubscriptionStatus(client="ipv4:h:1", topic="t", number=number, read=read)
+        return report("a", subscriptions=[one])
+
+    first = view(told(1, 100))
+    assert first.subscribers[0].messages_per_second == 0
+    assert view(told(1, 150), at=3.0, before=first).subscribers[0].messages_per_second == 25
+    other = view(told(2, 150), at=3.0, before=first)
+    assert other.subscribers[0].messages_per_second == 0, "it is another subscription"
+
+
+def dispatched(**changes: Any) -> QueueStatus:
+    consumers = [ConsumerStatus(name="w")]
+    return QueueStatus(name="work", dispatches=True, consumers=consumers, **changes)
+
+
+ELSEWHERE = QueueStatus(name="work", trouble="the store is fenced")
+
+
+def test_a_queue_is_shown_as_its_dispatcher_has_it_with_its_rate() -> None:
+    def shown(at: float, before: GroupView | None, **told: QueueStatus) -> GroupView:
+        queues = {name: [status] for name, status in told.items()}
+        return view(report("a"), report("b"), at=at, before=before, queues=queues)
+
+    first = shown(1.0, None, a=ELSEWHERE, b=dispatched(ready=3, leased=2, waiting=1, done=10))
+    (work,) = first.queues
+    assert (work.name, work.dispatcher, work.consumers) == ("work", "b", 1)
+    assert work.problem == "", "one store dispatches it, whatever keeps the other one"
+    assert (work.ready, work.leased, work.waiting, work.dead) == (3, 2, 1, 0)
+    assert work.messages_per_second == 0
+    second = shown(3.0, first, a=ELSEWHERE, b=dispatched(done=25, dead=5))
+    assert second.queues[0].messages_per_second == 10
+    assert texts(first, second) == [(Level.BAD, "5 messages of the queue work were given up")]
+    moved = shown(5.0, second, a=dispatched(done=90), b=ELSEWHERE)
+    assert moved.queues[0].messages_per_second == 0, "the counts began anew"
+    assert texts(second, moved) == [(Level.GOOD, "Store a dispatches the queue work")]
+    nobody = shown(7.0, moved, a=QueueStatus(name="work"), b=ELSEWHERE)
+    assert nobody.queues[0].dispatcher == ""
+    assert texts(moved, nobody) == [
+        (Level.BAD, "No store dispatches the queue work: the store is fenced")
+    ]

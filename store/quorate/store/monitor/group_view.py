@@ -5,13 +5,14 @@ A view is plain data, as JSON has it. Rates come from two views, one after the o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from quorate.protocol.figures import mean, newest_in, numbers_in, rate
 from quorate.protocol.identity import SourceName
 from quorate.protocol.wire import application_from_wire, source_from_wire
 from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.queue_pb2 import QueueStatus
 
 SOURCES_MAX = 200
 """The sources that a view has: those with a problem first, then those that send most."""
@@ -111,6 +112,35 @@ class SubscriberView:
     """The time since it was opened."""
     application: str
     """The name, or the program, and where it runs; empty: unknown."""
+    number: int
+    """Its place among the subscriptions since its store started."""
+    read: int
+    """The messages that it has read, with those that its filter left out."""
+    messages_per_second: float = 0.0
+
+
+@dataclass(slots=True)
+class QueueView:
+    """One queue, as its dispatcher has it."""
+
+    name: str
+    dispatcher: str = ""
+    """The name of the store that dispatches it; empty: none does."""
+    problem: str = ""
+    """Why no store dispatches it; empty: one does, or none says why."""
+    ready: int = 0
+    """The messages that wait for a consumer."""
+    leased: int = 0
+    """The messages that consumers have."""
+    waiting: int = 0
+    """The messages that wait for a delay, for an earlier one of their key, or for their end."""
+    done: int = 0
+    """The messages that consumers have done, since the dispatcher began."""
+    dead: int = 0
+    """The messages that were given up, since the dispatcher began."""
+    consumers: int = 0
+    messages_per_second: float = 0.0
+    """The messages that are done or given up."""
 
 
 @dataclass(slots=True)
@@ -127,13 +157,23 @@ class GroupView:
     """How many sources there are. The view may have fewer."""
     subscribers: list[SubscriberView] = field(default_factory=list)
     """The subscribers of all stores, those that are furthest behind first."""
+    queues: list[QueueView] = field(default_factory=list)
+    """The queues, by name."""
 
     def as_json(self) -> dict[str, object]:
         """Return the view as JSON has it."""
         return asdict(self)
 
 
-Reports = Mapping[str, store_v1.StatusResponse | str]
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The report of one store."""
+
+    status: store_v1.StatusResponse
+    queues: Sequence[QueueStatus] = ()
+
+
+Reports = Mapping[str, Report | str]
 """The report of each store, by address; a text says why there is none."""
 
 
@@ -150,10 +190,14 @@ def view_of(
     sources: dict[SourceName, SourceView] = {}
     stores = []
     subscribers: list[SubscriberView] = []
-    for address, report in reports.items():
-        if isinstance(report, str):
-            stores.append(StoreView(known.get(address, address), address, report))
+    queues: dict[str, QueueView] = {}
+    for address, told in reports.items():
+        if isinstance(told, str):
+            stores.append(StoreView(known.get(address, address), address, told))
             continue
+        report = told.status
+        for queue in told.queues:
+            _add_queue(queues.setdefault(queue.name, QueueView(queue.name)), report, queue)
         stores.append(_store(report, address))
         subscribers += _subscribers(report)
         for status in report.sources:
@@ -165,13 +209,15 @@ def view_of(
         _settle(view)
     if before is not None and at > before.at:
         _add_rates(stores, sources.values(), before, at - before.at)
+        _add_rates_of_readers(subscribers, queues.values(), before, at - before.at)
     shown = sorted(
         sources.values(),
         key=lambda view: (not view.has_problem, -view.messages_per_second, not view.is_live),
     )[:SOURCES_MAX]
     shown.sort(key=lambda view: (view.topic, view.session))
     subscribers.sort(key=lambda each: (-each.behind, each.store, each.client))
-    return GroupView(at, by, stores, shown, len(sources), subscribers)
+    listed = [queue for _, queue in sorted(queues.items())]
+    return GroupView(at, by, stores, shown, len(sources), subscribers, listed)
 
 
 def _subscribers(report: store_v1.StatusResponse) -> list[SubscriberView]:
@@ -183,9 +229,21 @@ def _subscribers(report: store_v1.StatusResponse) -> list[SubscriberView]:
             each.behind,
             each.seconds,
             str(application_from_wire(each.application)),
+            each.number,
+            each.read,
         )
         for each in report.subscriptions
     ]
+
+
+def _add_queue(view: QueueView, report: store_v1.StatusResponse, queue: QueueStatus) -> None:
+    """Add what one store reports of a queue. Only its dispatcher knows more than the trouble."""
+    if not queue.dispatches:
+        view.problem = view.problem or ("" if view.dispatcher else queue.trouble)
+        return
+    view.dispatcher, view.problem = report.store_name, ""
+    view.ready, view.leased, view.waiting = queue.ready, queue.leased, queue.waiting
+    view.done, view.dead, view.consumers = queue.done, queue.dead, len(queue.consumers)
 
 
 def _store(report: store_v1.StatusResponse, address: str) -> StoreView:
@@ -258,3 +316,21 @@ def _add_rates(
     for view in sources:
         earlier = highs.get((view.topic, view.session), view.high)
         view.messages_per_second = rate(view.high, earlier, seconds)
+
+
+def _add_rates_of_readers(
+    subscribers: Iterable[SubscriberView],
+    queues: Iterable[QueueView],
+    before: GroupView,
+    seconds: float,
+) -> None:
+    read = {(each.store, each.client, each.number): each.read for each in before.subscribers}
+    for subscriber in subscribers:
+        key = (subscriber.store, subscriber.client, subscriber.number)
+        earlier = read.get(key, subscriber.read)
+        subscriber.messages_per_second = rate(subscriber.read, earlier, seconds)
+    settled = {(each.name, each.dispatcher): each.done + each.dead for each in before.queues}
+    for queue in queues:
+        now = queue.done + queue.dead
+        earlier = settled.get((queue.name, queue.dispatcher), now)
+        queue.messages_per_second = rate(now, earlier, seconds)

@@ -84,7 +84,21 @@ function subscriberRow(subscriber) {
   const row = made("tr");
   const name = made("td", subscriber.application || subscriber.client, "name");
   row.append(name, made("td", subscriber.topics, "bytes"), made("td", subscriber.store));
+  row.append(made("td", rate.format(subscriber.messages_per_second), "number"));
   row.append(made("td", count.format(subscriber.behind), "number"), made("td", span(subscriber.seconds)));
+  return row;
+}
+
+function queueRow(queue) {
+  const row = made("tr");
+  row.dataset.queue = queue.name;
+  const dispatcher = made("td", queue.dispatcher || queue.problem || "none", queue.dispatcher ? "" : "bad-text");
+  row.append(made("td", queue.name, "name"), dispatcher, made("td", rate.format(queue.messages_per_second), "number"));
+  for (const field of ["ready", "leased", "waiting", "dead", "consumers"]) {
+    const cell = made("td", count.format(queue[field]), field === "dead" && queue.dead ? "number bad-text" : "number");
+    cell.dataset.field = field;
+    row.append(cell);
+  }
   return row;
 }
 
@@ -154,6 +168,8 @@ function show(view) {
     ? `${count.format(sources.length)} of ${count.format(view.source_count)}` : count.format(view.source_count);
   byId("readers").hidden = view.subscribers.length === 0;
   byId("subscribers").replaceChildren(...view.subscribers.map(subscriberRow));
+  byId("queue-section").hidden = view.queues.length === 0;
+  byId("queues").replaceChildren(...view.queues.map(queueRow));
   const events = [...view.events].reverse();
   byId("events").replaceChildren(...events.map(eventLine));
   byId("no-events").hidden = events.length > 0;
