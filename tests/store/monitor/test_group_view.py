@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from quorate.protocol.identity import SourceName
-from quorate.protocol.wire import source_to_wire
+from quorate.protocol.layout import Layout
+from quorate.protocol.wire import policy_to_wire, source_to_wire
 from quorate.store.monitor.group_events import BEHIND_MESSAGES, Level, events_between
 from quorate.store.monitor.group_view import SOURCES_MAX, GroupView, Report, view_of
 from quorate.v1 import messages_pb2 as v1
@@ -228,3 +229,36 @@ def test_a_queue_is_shown_as_its_dispatcher_has_it_with_its_rate() -> None:
     assert texts(moved, nobody) == [
         (Level.BAD, "No store dispatches the queue work: the store is fenced")
     ]
+
+
+def sent_to(*stores: str, high: int = 9, **changes: Any) -> store_v1.SourceStatus:
+    """Return a source with a quorum of a and b that sends to these stores."""
+    status = source(high, stable_upto=9, **changes)
+    information = status.information
+    information.policy.CopyFrom(policy_to_wire(Layout.plain("a=a:1,b=b:1").policy))
+    for name in stores:
+        # Its configuration calls the store dr otherwise, and the address tells which it is.
+        information.stores.add(name="far" if name == "dr" else name, address=f"{name}:1")
+    return status
+
+
+def test_a_store_beside_the_policy_is_shown_as_a_replica_with_its_lag() -> None:
+    names = ("a", "b", "dr")
+    shown = view(*(report(n, sent_to(*names, high=4 if n == "dr" else 9)) for n in names))
+    assert [each.is_replica for each in shown.stores] == [False, False, True]
+    assert [each.behind for each in shown.stores] == [0, 0, 5]
+    (orders,) = shown.sources
+    assert [held.is_replica for held in orders.stores.values()] == [False, False, True]
+
+
+def test_a_store_with_a_part_in_one_policy_is_no_replica() -> None:
+    member = source(name=SourceName("trades", 1))
+    shown = view(report("a", sent_to("a", "dr")), report("dr", sent_to("a", "dr"), member))
+    assert not any(each.is_replica for each in shown.stores)
+    orders, trades = shown.sources
+    assert (orders.stores["dr"].is_replica, trades.stores["dr"].is_replica) == (True, False)
+
+
+def test_a_store_that_let_messages_go_is_not_behind_for_that() -> None:
+    gone = sent_to("a", "b", held=[], retained_from=10)
+    assert view(report("a", sent_to("a", "b")), report("b", gone)).stores[1].behind == 0

@@ -15,6 +15,7 @@ from tests.store.monitor.browser import needs_browser, opened
 from tests.store.monitor.support import ask
 
 from quorate.client import connect
+from quorate.protocol.layout import Layout
 
 pytestmark = [
     pytest.mark.processes,
@@ -114,4 +115,21 @@ async def test_queues_and_subscribers_in_the_browser(stores: QueueStores) -> Non
         await page.sees(f"{row} td[data-field=dead]", "1")
         await page.sees("#subscribers tr", "risk")
         await page.sees("#subscribers tr", "orders")
+        assert page.problems == []
+
+
+@needs_browser
+@pytest.mark.long
+async def test_a_replica_in_the_browser(stores: QueueStores) -> None:
+    a, b, c = stores.named.split(",")
+    async with (
+        connect(Layout.plain(f"{a},{b}", also=c)) as client,
+        client.source("trades", session_id=2) as source,
+        opened(f"http://{stores.nodes['a'].monitor_address}/") as page,
+    ):
+        await source.publish(b"one")
+        # The dispatcher of the queue has store c as a member, so not all of it is a replica.
+        row = "#sources tr[data-source='trades/0x2']"
+        await page.sees(row, "c (replica)")
+        assert not await page.has(row, "a (replica)")
         assert page.problems == []

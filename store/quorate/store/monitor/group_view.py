@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.figures import mean, newest_in, numbers_in, rate
 from quorate.protocol.identity import SourceName
-from quorate.protocol.wire import application_from_wire, source_from_wire
+from quorate.protocol.wire import application_from_wire, named_in_policies, source_from_wire
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.queue_pb2 import QueueStatus
 
@@ -47,6 +48,10 @@ class StoreView:
     batches_per_second: float = 0.0
     sync_seconds: float = 0.0
     """The mean time of a sync since the store started."""
+    is_replica: bool = False
+    """Whether the store is a replica for all of its sources."""
+    behind: int = 0
+    """The stable messages that it does not have yet, of the source where these are most."""
 
 
 @dataclass(slots=True)
@@ -65,9 +70,11 @@ class HeldView:
     """The messages of a source that a store holds."""
 
     high: int
-    """The highest number that it holds; -1: none."""
+    """The highest number that it holds or let go; -1: none."""
     lacking: int = 0
     limbo: str = ""
+    is_replica: bool = False
+    """Whether the source sends to the store beside its policies."""
 
 
 @dataclass(slots=True)
@@ -191,6 +198,7 @@ def view_of(
     stores = []
     subscribers: list[SubscriberView] = []
     queues: dict[str, QueueView] = {}
+    newest: dict[SourceName, store_v1.SourceStatus] = {}
     for address, told in reports.items():
         if isinstance(told, str):
             stores.append(StoreView(known.get(address, address), address, told))
@@ -204,9 +212,16 @@ def view_of(
             name = source_from_wire(status.information.source)
             view = sources.setdefault(name, SourceView(name.topic, f"{name.session_id:#x}"))
             _add(view, report.store_name, status)
+            if name not in newest or status.begun_epoch > newest[name].begun_epoch:
+                newest[name] = status
     stores.sort(key=lambda store: store.name)
-    for view in sources.values():
+    names = {store.address: store.name for store in stores}
+    for name, view in sources.items():
+        for replica in _replicas(newest[name], names) & view.stores.keys():
+            view.stores[replica].is_replica = True
         _settle(view)
+    for store in stores:
+        _settle_store(store, sources.values())
     if before is not None and at > before.at:
         _add_rates(stores, sources.values(), before, at - before.at)
         _add_rates_of_readers(subscribers, queues.values(), before, at - before.at)
@@ -266,7 +281,7 @@ def _store(report: store_v1.StatusResponse, address: str) -> StoreView:
 
 def _add(view: SourceView, store: str, status: store_v1.SourceStatus) -> None:
     """Add what one store reports of a source."""
-    high = newest_in(status.held)
+    high = max(newest_in(status.held), status.retained_from - 1)
     first = min((each.first for each in status.held), default=-1)
     view.stores[store] = HeldView(
         high, numbers_in(status.holes), (status.limbo_reason or "limbo") if status.limbo else ""
@@ -303,6 +318,26 @@ def _settle(view: SourceView) -> None:
     view.receiver_count = len(view.receivers)
     view.receivers.sort(key=lambda receiver: (-receiver.behind, receiver.session))
     del view.receivers[RECEIVERS_MAX:]
+
+
+def _replicas(newest: store_v1.SourceStatus, names: Mapping[str, str]) -> set[str]:
+    """Return the own names of the stores that a source sends to beside its policies.
+
+    names: the own names of stores, by address.
+    """
+    try:
+        named = named_in_policies(newest)
+    except InvalidArgument:  # a rule that this version does not know
+        return set()
+    others = (each for each in newest.information.stores if named and each.name not in named)
+    return {each.store_name or names.get(each.address, each.name) for each in others}
+
+
+def _settle_store(store: StoreView, sources: Iterable[SourceView]) -> None:
+    """Work out what a store is for its sources, and how far it is behind."""
+    keeping = [(view, view.stores[store.name]) for view in sources if store.name in view.stores]
+    store.is_replica = bool(keeping) and all(held.is_replica for _, held in keeping)
+    store.behind = max((max(0, view.stable - held.high) for view, held in keeping), default=0)
 
 
 def _add_rates(
