@@ -12,6 +12,7 @@ from quorate.pipeline.options import (
     parse_time,
     read_options,
 )
+from quorate.pipeline.write.options import write_options
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.patterns import topic_pattern
@@ -57,6 +58,25 @@ def test_topics_by_name_and_by_pattern() -> None:
     assert options.asked_pattern == "a.c"
     sources = [SourceName(topic, 1) for topic in ("abc", "abcd", "xabc")]
     assert list(map(options.selects, sources)) == [True, False, False]
+
+
+def test_stores_are_those_of_the_environment_if_no_option_names_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("QUORATE_STORES", "c:3,d:4")
+    assert read_options({"topics": "orders"}).stores == ("c:3", "d:4")
+    assert read_options(STORES | {"topics": "orders"}).stores == ("a:1", "b:2")
+    written = write_options({"topic": "orders"}, streaming=True).layout
+    assert [store.address for store in written.stores] == ["c:3", "d:4"]
+    grouped = write_options({"topic": "orders", "groups": "g=e:5,f:6"}, streaming=True).layout
+    assert [store.address for store in grouped.stores] == ["e:5", "f:6"]
+
+
+def test_a_table_of_a_catalog_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark hands over none of its options: it must not have every topic of the environment."""
+    monkeypatch.setenv("QUORATE_STORES", "c:3,d:4")
+    with pytest.raises(InvalidArgument, match="Make a temporary view instead"):
+        read_options({})
 
 
 def test_sources_by_name() -> None:

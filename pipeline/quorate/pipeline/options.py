@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import enum
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -328,11 +329,32 @@ def _check_no_state(options: Options) -> None:
 
 
 def stores_of(options: Options) -> tuple[str, ...]:
-    """Return the addresses in the option `stores`. Raises InvalidArgument if it is missing."""
-    stores = options.parsed("stores", parse_addresses, ())
-    if not stores:
-        raise InvalidArgument("option stores", "is missing; name them as a=host:port,b=host:port,…")
-    return stores
+    """Return the addresses of the stores to read from.
+
+    Raises InvalidArgument if neither the option `stores` nor QUORATE_STORES names them.
+    """
+    named = named_stores(options)
+    if not named:
+        raise InvalidArgument(
+            "option stores",
+            "is missing; name them as a=host:port,b=host:port,…. Spark hands over no options of a "
+            "table in a catalog. Make a temporary view instead, or give them in the query, as FROM "
+            "orders WITH (stores = '…', topics = '…')",
+        )
+    try:
+        return parse_addresses(named)
+    except InvalidArgument as error:
+        raise InvalidArgument("option stores", error.detail) from None
+
+
+def named_stores(options: Options) -> str:
+    """Return the text of the option `stores`, or of QUORATE_STORES; empty: there is none.
+
+    Without any option the variable does not count. Spark hands over none of the options of a table
+    in a catalog, and that table would have every topic.
+    """
+    default = os.environ.get("QUORATE_STORES", "") if len(options) else ""
+    return options.get("stores", default).strip()
 
 
 def _bounds(options: Options, which: str, default: ReadBound) -> ReadBounds:

@@ -55,8 +55,12 @@ class ArchiveDirectory:
 
         Raises ArchiveInvalid, ArchiveNewer, ArchiveUnusable.
         """
-        versions = self._versions()
-        return self._read(max(versions)) if versions else Manifest()
+        version = self.newest_version()
+        return self._read(version) if version else Manifest()
+
+    def newest_version(self) -> int:
+        """Return the version of the newest manifest; 0: there is none. Raises ArchiveUnusable."""
+        return max(self._versions(), default=0)
 
     def newest_whole(self) -> tuple[Manifest, list[ArchiveInvalid], int]:
         """Return the newest valid manifest, the errors of all newer ones, and the highest version.

@@ -40,6 +40,16 @@ class Archive:
     def __getstate__(self) -> dict[str, Any]:
         return {"_directory": self._directory}
 
+    def refreshed(self) -> Archive:
+        """Return this archive, or another that reads the newest manifest, if that is newer.
+
+        Reading the manifest of a large archive takes long, so it is read only once.
+        Raises ArchiveUnusable.
+        """
+        known: Manifest | None = self.__dict__.get("_manifest")
+        newest = self._directory.newest_version()
+        return self if known is not None and known.version == newest else Archive(self.path)
+
     @cached_property
     def _manifest(self) -> Manifest:
         manifest = self._directory.newest()

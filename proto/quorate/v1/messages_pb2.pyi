@@ -125,7 +125,7 @@ class StoreEntry(_message.Message):
     def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., reg_id: _Optional[int] = ..., store_name: _Optional[str] = ...) -> None: ...
 
 class SourceInformation(_message.Message):
-    __slots__ = ("source", "address", "epoch", "policy", "stores", "version", "receiver_pacing", "declared")
+    __slots__ = ("source", "address", "epoch", "policy", "stores", "version", "receiver_pacing", "declared", "drawn")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -134,6 +134,7 @@ class SourceInformation(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RECEIVER_PACING_FIELD_NUMBER: _ClassVar[int]
     DECLARED_FIELD_NUMBER: _ClassVar[int]
+    DRAWN_FIELD_NUMBER: _ClassVar[int]
     source: SourceName
     address: str
     epoch: int
@@ -142,7 +143,8 @@ class SourceInformation(_message.Message):
     version: int
     receiver_pacing: ReceiverPacing
     declared: Policy
-    def __init__(self, source: _Optional[_Union[SourceName, _Mapping]] = ..., address: _Optional[str] = ..., epoch: _Optional[int] = ..., policy: _Optional[_Union[Policy, _Mapping]] = ..., stores: _Optional[_Iterable[_Union[StoreEntry, _Mapping]]] = ..., version: _Optional[int] = ..., receiver_pacing: _Optional[_Union[ReceiverPacing, _Mapping]] = ..., declared: _Optional[_Union[Policy, _Mapping]] = ...) -> None: ...
+    drawn: bool
+    def __init__(self, source: _Optional[_Union[SourceName, _Mapping]] = ..., address: _Optional[str] = ..., epoch: _Optional[int] = ..., policy: _Optional[_Union[Policy, _Mapping]] = ..., stores: _Optional[_Iterable[_Union[StoreEntry, _Mapping]]] = ..., version: _Optional[int] = ..., receiver_pacing: _Optional[_Union[ReceiverPacing, _Mapping]] = ..., declared: _Optional[_Union[Policy, _Mapping]] = ..., drawn: bool = ...) -> None: ...
 
 class ReceiverPacing(_message.Message):
     __slots__ = ("messages", "bytes")

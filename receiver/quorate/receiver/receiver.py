@@ -54,6 +54,7 @@ from quorate.receiver.io.deregister import (
 )
 from quorate.receiver.io.fetch import fetch_from
 from quorate.receiver.io.inbox import Inbox
+from quorate.receiver.io.joining import SourceForgotten
 from quorate.receiver.io.no_quorum import no_quorum
 from quorate.receiver.io.redelivery import Redelivery
 from quorate.receiver.io.source_session import Session
@@ -672,11 +673,21 @@ class Receiver:
             self._found[address] = watcher, self._tasks.create_task(watcher.run())
 
     async def _follow(self, session: Session) -> None:
-        await session.ask()
-        self._ready.set()
-        await session.open()
-        self._registered.set()
-        await session.run(follow, fetch_from)
+        with contextlib.suppress(SourceForgotten):
+            await session.ask()
+            self._ready.set()
+            await session.open()
+            self._registered.set()
+            await session.run(follow, fetch_from)
+        self._leave(session)
+
+    def _leave(self, session: Session) -> None:
+        """Drop a source that its stores have forgotten. Opening the receiver waits no longer."""
+        log.info("%s: the source has closed, and its stores have forgotten it", session.source)
+        del self._sessions[session.source]
+        self._directory.forget(session.source)
+        for event in (self._ready, session.ready, session.registered):
+            event.set()
 
     async def _run(self) -> None:
         try:

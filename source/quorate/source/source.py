@@ -98,7 +98,8 @@ class Source:
         - stores: a list of them, of which a majority makes a message stable; or a Layout of groups
           with rules and backups.
         - session_id: identifies the source together with the topic; give the same one after a
-          restart. None: that of the publish store, or reg_id, or a random one.
+          restart. None: that of the publish store, or reg_id, or a random one. Stores forget a
+          source with a random one once it has closed and its messages have left them.
         - reg_id: the RegID to have on every store that does not name one; None: each store assigns
           one.
         - policy: the rule of stability for stores that were given as a list; None: a majority.
@@ -131,6 +132,8 @@ class Source:
         remembered = publish_store.open()
         try:
             name = _name(topic, session_id, reg_id, remembered.source)
+            # A publish store that outlives the process keeps the session ID for the next one.
+            is_drawn = session_id is None and reg_id is None and not publish_store.durable
             publish_store.claim(name)
             engine = Engine(
                 name,
@@ -140,6 +143,7 @@ class Source:
                 publish_store,
                 remembered,
                 reg_id=reg_id or 0,
+                drawn=is_drawn,
                 take_over=take_over,
                 on_event=on_event,
                 connections=connections,

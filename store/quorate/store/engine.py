@@ -25,6 +25,7 @@ from quorate.store.rules.directory_entries import (
     merged,
     proxy_among,
 )
+from quorate.store.rules.finished import is_finished
 from quorate.store.rules.lag import Lags
 from quorate.store.rules.lifetimes import Who
 from quorate.store.rules.receivers import (
@@ -113,13 +114,19 @@ class Engine:
         writer: Writer,
         reads: Reads,
         durability: Callable[[str], v1.Durability],
+        has_keys: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """durability: where a message of a topic must be before it is acknowledged."""
+        """Begin without calls.
+
+        - durability: where a message of a topic must be before it is acknowledged.
+        - has_keys: whether the store makes the state of the world of a topic.
+        """
         self.core = core
         self.receivers = receivers
         self.writer = writer
         self.reads = reads
         self.durability = durability
+        self._has_keys = has_keys
         self.directory = Directory()
         self.tail = Directory()
         """The calls that wait for more in the journal. Each is told of the sources of a commit."""
@@ -336,10 +343,22 @@ class Engine:
         claims = dict(self.elsewhere.of(source))
         state = self.core.sources.get(source)
         proxy = source in self.proxy_of
-        mine = claim_of(state, self.address, proxy=proxy) if state is not None else None
-        if mine is not None:
-            claims[self.core.store] = mine
+        if state is not None:
+            finished = self.is_finished(state)
+            mine = claim_of(state, self.address, proxy=proxy, finished=finished)
+            if mine is not None:
+                claims[self.core.store] = mine
         return claims
+
+    def is_finished(self, state: SourceState) -> bool:
+        """Return whether a source is finished at this store. One of a topic with keys never is."""
+        return is_finished(state, self.core.doubt_of(state)) and not self._has_keys(
+            state.name.topic
+        )
+
+    def has_more(self, source: SourceName) -> bool:
+        """Return whether a source is not finished at this store, or at a peer."""
+        return not all(claim.finished for claim in self._claims(source).values())
 
     def known_sources(self) -> set[SourceName]:
         """Return the sources that this store or one of its peers knows."""

@@ -255,7 +255,14 @@ class StoreNode:
         )
         receivers = Receivers(configuration.name, sources, reg_ids)
         standing.begin_check(configuration.peers or ())
-        self._engine = Engine(core, receivers, writer, storage, self._durability)
+        self._engine = Engine(
+            core,
+            receivers,
+            writer,
+            storage,
+            self._durability,
+            lambda topic: configuration.keying_of(topic) is not None,
+        )
         writer.on_committed = self._engine.committed
         writer.start()
         peers = Peers(self._engine, configuration.peers or (), self._greeting, self._tls)

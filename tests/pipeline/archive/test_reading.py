@@ -126,6 +126,17 @@ def test_bounds_of_a_file_are_those_of_its_messages(path: Path) -> None:
     assert min(numbers) <= 19 <= max(numbers)
 
 
+def test_a_manifest_is_read_once_until_there_is_a_newer_one(path: Path) -> None:
+    archive = Archive(str(path))
+    assert archive.refreshed() is not archive, "nothing was read yet"
+    assert set(archive.sources) == {ORDERS}
+    assert archive.refreshed() is archive
+    run(FakeStores({TRADES: Stream(frames=[batch(0, 9, source=TRADES)], stable_upto=9)}), path)
+    newer = archive.refreshed()
+    assert set(newer.sources) == {ORDERS, TRADES}
+    assert newer.refreshed() is newer
+
+
 def test_a_path_without_an_archive_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ArchiveUnusable, match="no archive is there"):
         _ = Archive(str(tmp_path)).sources

@@ -80,6 +80,26 @@ def test_sources_are_chosen_by_name(spark: SparkSession, group: Group) -> None:
         table(spark, group, assign="assigned/0x99").collect()
 
 
+@pytest.mark.expects_log("the table is empty: no topic matches nobody-has-.*; known: .*asked")
+def test_a_pattern_that_matches_nothing_is_logged(group: Group) -> None:
+    group.publish("asked", numbered(0, 0))
+    _, partitions = parts_of(group, topicsPattern="nobody-has-.*")
+    assert [each.part.ranges for each in partitions] == [()]
+
+
+@pytest.mark.expects_log("beyond/0x10 is to be read with (starting|ending)Offsets 500, but .* 10")
+def test_an_offset_beyond_the_end_is_logged(group: Group, caplog: pytest.LogCaptureFixture) -> None:
+    group.publish("beyond", numbered(0, 9))
+    beyond = json.dumps({"beyond/0x10": 500})
+    for option in ("startingOffsets", "endingOffsets"):
+        parts_of(group, topics="beyond", **{option: beyond})
+        assert option in caplog.text
+    end = json.dumps({"beyond/0x10": 10})
+    caplog.clear()
+    parts_of(group, topics="beyond", startingOffsets=end, endingOffsets=end)
+    assert not caplog.records
+
+
 def test_stores_are_asked_only_for_what_is_read(group: Group) -> None:
     for topic in ("asked", "not-asked"):
         group.publish(topic, numbered(0, 0))

@@ -41,11 +41,23 @@ class Registering:
     """A registration, and the time; says to it what stores say."""
 
     def __init__(
-        self, stores: str = "abc", policy: Policy = POLICY, *, take_over: bool = False
+        self,
+        stores: str = "abc",
+        policy: Policy = POLICY,
+        *,
+        take_over: bool = False,
+        drawn: bool = False,
     ) -> None:
         addresses = [(store, f"{store}:1") for store in stores]
         self.core = Registration(
-            NAME, addresses, policy, 0x20, b"this", INTERVAL, take_over=take_over
+            NAME,
+            addresses,
+            policy,
+            0x20,
+            b"this",
+            INTERVAL,
+            take_over=take_over,
+            drawn=drawn,
         )
         self.now = 0.0
 

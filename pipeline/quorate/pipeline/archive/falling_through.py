@@ -54,7 +54,7 @@ class StoresAndArchive(Stores):
         Raises as Stores.sources_within, and ArchiveDiffers, ArchiveInvalid, ArchiveNewer,
         ArchiveUnusable.
         """
-        self.archive = Archive(self._path)
+        self.archive = self.archive.refreshed()
         archived = self.archive.sources
         catalogue = super().sources_within(grace)
         sources = dict(catalogue.sources)

@@ -471,7 +471,7 @@ def read_table_options(
 def main(arguments: Sequence[str]) -> int:
     """Run a job, print its report as JSON, and return the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m quorate.pipeline", description="The jobs of the pipeline, on Spark."
+        prog="python -m quorate.pipeline", description="The jobs of the pipeline."
     )
     jobs = parser.add_subparsers(dest="job", required=True)
     for name, add, summary in _JOBS:

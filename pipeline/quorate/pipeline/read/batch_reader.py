@@ -145,6 +145,8 @@ class BatchReader(PartReader, DataSourceReader):
         check_found(options, sources, self._stores)
         check_named("startingOffsets", options.start, sources)
         check_named("endingOffsets", options.end, sources)
+        warn_of_ends("startingOffsets", options.start, sources)
+        warn_of_ends("endingOffsets", options.end, sources)
         # Of an empty list Spark would make a partition without a part, and read it.
         return self.planned(self._ranges(sources)) or [StoresPartition(Part((), 0), {})]
 
@@ -205,10 +207,30 @@ def known_topics(stores: Stores) -> list[str]:
 
 
 def check_found(options: ReadOptions, found: Iterable[SourceName], stores: Stores) -> None:
-    """Raise UnknownTopic for a topic or a source of the options that no store knows."""
-    if options.topics or options.sources:
-        for wanted in unmatched(options, found):
-            raise UnknownTopic(wanted, ", ".join(known_topics(stores)))
+    """Raise UnknownTopic for a topic or a source of the options that no store knows.
+
+    A pattern may match nothing yet, so that is only logged.
+    """
+    for wanted in unmatched(options, found):
+        known = ", ".join(known_topics(stores))
+        if options.topics or options.sources:
+            raise UnknownTopic(wanted, known)
+        _log.warning("the table is empty: no topic matches %s; known: %s", wanted, known or "none")
+
+
+def warn_of_ends(
+    option: str, bounds: ReadBounds, sources: Mapping[SourceName, KnownSource]
+) -> None:
+    """Log each bound beyond the end of its source: what is missing may be expected to be there."""
+    for name, bound in bounds.by_source.items():
+        if bound.kind is BoundKind.SEQUENCE and bound.value > sources[name].until:
+            _log.warning(
+                "%s is to be read with %s %d, but its stable messages end before %d",
+                name,
+                option,
+                bound.value,
+                sources[name].until,
+            )
 
 
 def check_named(option: str, bounds: ReadBounds, sources: Mapping[SourceName, KnownSource]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from quorate.pipeline.options import Options, parse_boolean
+from quorate.pipeline.options import Options, named_stores, parse_boolean
 from quorate.pipeline.write.resuming import WriteBatch
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import check_topic
@@ -71,8 +71,8 @@ def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
 
 
 def _layout(options: Options) -> Layout:
-    stores = options.get("stores", "").strip()
     groups = [parse_group(text) for text in options.get("groups", "").split()]
+    stores = options.get("stores", "").strip() if groups else named_stores(options)
     rule = options.get("intergroup", "").strip()
     if bool(stores) == bool(groups):
         raise InvalidArgument(

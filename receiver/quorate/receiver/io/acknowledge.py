@@ -245,7 +245,11 @@ class Acknowledger:
         }
 
     def _ready(self) -> list[Session]:
-        return [session for session in self._sessions.values() if session.registered.is_set()]
+        return [
+            session
+            for session in self._sessions.values()
+            if session.registered.is_set() and not session.joining.is_forgotten
+        ]
 
     async def _tell(self, address: str, store: _Store) -> None:
         failures = 0
@@ -281,7 +285,9 @@ class Acknowledger:
             sessions = self._ready()
             store.repeated(now)
         else:
-            sessions = [self._sessions[source] for source in store.news | store.short]
+            # A session whose source was forgotten is over.
+            named = (self._sessions.get(source) for source in store.news | store.short)
+            sessions = [session for session in named if session is not None]
         again = store.short if repeats or now >= store.short_at else set()
         store.news = set()
         due = {}
@@ -338,7 +344,7 @@ class Acknowledger:
             session, name, _ = due.pop(source)
             self._told_upto.pop(told[source], None)
             self._taken.pop(told[source], None)
-            if not isinstance(error, Fenced):
+            if not (isinstance(error, Fenced) or session.registration.forgets(error)):
                 log.warning("%s: store %s refused an acknowledgement: %s", source, address, error)
             registration = session.registration
             registration.acknowledgement_refused(name, epochs[source], error)

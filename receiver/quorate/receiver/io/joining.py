@@ -36,6 +36,11 @@ from quorate.transport.event_log import EventLog
 
 log = logging.getLogger("quorate.receiver")
 
+
+class SourceForgotten(Exception):
+    """The source has closed, and its stores have forgotten it: nothing can be had of it."""
+
+
 News = registration.Answered | registration.Joined
 
 
@@ -82,6 +87,7 @@ class Joining:
             uuid.uuid4().bytes,
             options.registration_interval,
             take_over=take_over,
+            drawn=record.drawn,
         )
         self.registration.protection.until = self._now() + patience
         self._registrar = Registrar(self.registration, peers, reg_ids, options, self._heard)
@@ -93,7 +99,7 @@ class Joining:
     async def ask(self) -> None:
         """Ask the stores where to start, without registering.
 
-        A receiver that cannot open leaves a working instance alone.
+        A receiver that cannot open leaves a working instance alone. Raises SourceForgotten.
         """
         await self._hear_enough(self._registrar.ask)
         self._start_as_asked = await self._decide_start(self._options)
@@ -101,7 +107,8 @@ class Joining:
     async def register(self) -> StartPosition:
         """Register with the stores, and return where to start.
 
-        The positions may have moved since the stores were asked. So that is decided again.
+        The positions may have moved since the stores were asked. So that is decided again. Raises
+        SourceForgotten.
         """
         await self._hear_enough(self._registrar.register)
         again = chosen_again(self._start_as_asked)
@@ -111,6 +118,11 @@ class Joining:
         """Take a new entry of the source, which may name other stores."""
         self._record = record
         self.registration.source_has(record.stores, record.policy)
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether the source has closed, and too many of its stores have forgotten it."""
+        return self.registration.is_forgotten and not self._record.live
 
     # Stores that were away.
 
@@ -216,6 +228,8 @@ class Joining:
             await try_all()
             if self.registration.enough:
                 return
+            if self.is_forgotten:
+                raise SourceForgotten
             kept_out = self.registration.waiting_for_identity(self._now())
             waiting = kept_out[0] if kept_out is not None else self.waiting_for_stores()
             if waiting != told:

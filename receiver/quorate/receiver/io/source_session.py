@@ -218,12 +218,15 @@ class Session:
     ) -> None:
         """Follow the live stream and fetch what is missing, until cancelled.
 
-        The session parks when there is nothing left to do, and goes on when it is woken.
+        The session parks when there is nothing left to do, and goes on when it is woken. It ends if
+        the source is forgotten then.
         """
         self._work = work
         try:
             while True:
                 await self._be_active(follow)
+                if self.joining.is_forgotten:
+                    return
                 await self._woken.wait()
                 log.debug("%s: there is news of the source", self.source)
                 self.is_parked = False

@@ -30,6 +30,8 @@ class SourceRecord:
     """The store that answers for the source while it is away; empty: none."""
     paced: bool = False
     """Whether the source waits for its receivers."""
+    drawn: bool = False
+    """Whether no later source has its session ID."""
 
     @property
     def order(self) -> tuple[int, int]:
@@ -82,6 +84,10 @@ class Directory:
         after = known.record()
         return after if after != before else None
 
+    def forget(self, source: SourceName) -> None:
+        """Drop all entries of a source that its stores have forgotten."""
+        self._known.pop(source, None)
+
     def lost(self, store: str) -> list[SourceRecord]:
         """Drop a store's entries, because it can no longer be heard. Return the entries that
         change."""
@@ -108,4 +114,5 @@ def record_from_wire(
         live,
         proxy,
         information.HasField("receiver_pacing"),
+        information.drawn,
     )

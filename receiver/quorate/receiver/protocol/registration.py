@@ -22,6 +22,7 @@ from quorate.protocol.errors import (
     QuorateError,
     ReceiverActive,
     RegIdInUse,
+    UnknownTopic,
     Unreachable,
 )
 from quorate.protocol.identity import SourceName
@@ -212,14 +213,18 @@ class Registration:
         interval: float,
         *,
         take_over: bool = False,
+        drawn: bool = False,
     ) -> None:
         """Begin without answers.
 
         - stores: name and address of each store of the source.
         - interval: seconds that silent stores may hold up a registration that can go on without
           them.
+        - drawn: whether no later source has the session ID: then stores forget the source once it
+          has closed and they have nothing left of it.
         """
         self._source = source
+        self._drawn = drawn
         self._session_id = session_id
         self._interval = interval
         self._take_over = take_over
@@ -295,6 +300,16 @@ class Registration:
     def enough(self) -> bool:
         """Whether the answers settle where the receiver starts."""
         return enough_for_receivers(self._policy, vouching(self.answers))
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether so many stores have forgotten the source that the others are not enough."""
+        left = {store for store in self.stores if not self.forgets(self._reasons.get(store))}
+        return len(left) < len(self.stores) and not enough_for_receivers(self._policy, left)
+
+    def forgets(self, error: QuorateError | None) -> bool:
+        """Return whether a store that refuses so has forgotten the source, as it is meant to."""
+        return self._drawn and isinstance(error, UnknownTopic)
 
     # Acts.
 
@@ -375,6 +390,8 @@ class Registration:
         """Note that the store refused a position of this instance, which was in that epoch then."""
         if not isinstance(error, Fenced):
             self.forget(store)
+            if self.forgets(error):
+                self._reasons[store] = error
         elif error.promised > self.epoch:
             self.error = error
         elif epoch == self.epoch:
@@ -399,7 +416,7 @@ class Registration:
     def _complain(self, store: str, error: QuorateError) -> None:
         before = self._reasons.get(store)
         self._reasons[store] = error
-        if type(before) is not type(error):
+        if type(before) is not type(error) and not self.forgets(error):
             self.events.append(Refused(store, error))
 
     # Results.

@@ -68,6 +68,7 @@ class Engine:
         *,
         reg_id: int,
         take_over: bool,
+        drawn: bool = False,
         on_event: Callable[[events.Event], None] | None = None,
         connections: Connections | None = None,
         live_servers: LiveServers | None = None,
@@ -75,6 +76,7 @@ class Engine:
     ) -> None:
         """Begin unregistered.
 
+        - drawn: no later source has the session ID.
         - connections, live_servers: those of the client; None: the source has its own.
         - tls: the TLS files of connections of its own; None: they are not secure.
         """
@@ -89,6 +91,7 @@ class Engine:
             unstable=remembered.batches,
             previous=previous,
         )
+        self.core.registration.drawn = drawn
         self.log: EventLog[events.Event] = EventLog(on_event)
         self.live = LiveStream(self.core, options, self.log, self.after_input)
         self.live_server = (live_servers or LiveServers(tls)).at(options.listen)

@@ -186,6 +186,8 @@ class Registration:
         self._incarnations: dict[str, tuple[str, bytes]] = {}
         self._known = Incarnations()
         self._disbelieved: set[str] = set()
+        self.drawn = False
+        """Whether no later source has the session ID."""
         self.phase = Phase.PROMISING
         self.epoch = 1
         self.lineage = NO_LINEAGE

@@ -49,6 +49,7 @@ def describe(
         stores=entries,
         version=changes,
         receiver_pacing=pacing_to_wire(options.receiver_pacing),
+        drawn=registration.drawn,
     )
 
 

@@ -470,7 +470,8 @@ class Service(StoreServicer):  # type: ignore[misc]
             check_version(self._address, request.protocol_version)
             selection = _selection(request)
             with engine.directory.watching(selection, engine.known_sources()) as watcher:
-                async for response in _entries(engine, watcher):
+                active = set[SourceName]()
+                async for response in _entries(engine, watcher, active):
                     yield response
                 yield store_v1.WatchResponse(
                     snapshot_end=store_v1.SnapshotEnd(topics=engine.topics())
@@ -478,7 +479,7 @@ class Service(StoreServicer):  # type: ignore[misc]
                 while True:
                     await watcher.changed()
                     self.check_running()
-                    async for response in _entries(engine, watcher):
+                    async for response in _entries(engine, watcher, active):
                         yield response
         except QuorateError as error:
             await self.refuse(context, error)
@@ -613,10 +614,21 @@ class Service(StoreServicer):  # type: ignore[misc]
 
 
 async def _entries(
-    engine: Engine, watcher: watchers.Watcher
+    engine: Engine, watcher: watchers.Watcher, active: set[SourceName]
 ) -> AsyncIterator[store_v1.WatchResponse]:
+    """Yield the entries that a watcher is owed.
+
+    A source that is finished everywhere is left out, unless the watcher knows it as active.
+
+    active: the sources that the watcher knows as live, or as having a proxy.
+    """
     async for source in watcher.take():
-        if (entry := engine.entry(source)) is not None:
+        entry = engine.entry(source)
+        if entry is not None and (source in active or engine.has_more(source)):
+            if entry.live or entry.proxy:
+                active.add(source)
+            else:
+                active.discard(source)
             yield store_v1.WatchResponse(entry=entry)
 
 

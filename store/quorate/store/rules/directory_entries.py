@@ -27,6 +27,8 @@ class Claim:
     live: bool
     proxy: bool
     """Whether that store answers for the source as its proxy."""
+    finished: bool = False
+    """Whether the source is finished at that store."""
 
     @property
     def order(self) -> tuple[int, int]:
@@ -34,10 +36,12 @@ class Claim:
         return self.information.epoch, self.information.version
 
 
-def claim_of(state: SourceState, address: str, *, proxy: bool) -> Claim | None:
+def claim_of(state: SourceState, address: str, *, proxy: bool, finished: bool) -> Claim | None:
     """Return this store's own claim; None if the source has not described itself here yet."""
     information = state.registration.information
-    return Claim(address, information, state.live, proxy) if information is not None else None
+    if information is None:
+        return None
+    return Claim(address, information, state.live, proxy, finished)
 
 
 def merged(claims: Mapping[str, Claim]) -> DirectoryEntry | None:
@@ -94,7 +98,9 @@ class Elsewhere:
         for answer in answers:
             for source, known in answer.sources.items():
                 if known.information is not None and not known.deletion:
-                    claim = Claim(answer.address, known.information, known.live, known.proxy)
+                    claim = Claim(
+                        answer.address, known.information, known.live, known.proxy, known.finished
+                    )
                     heard.setdefault(source, {})[answer.store] = claim
         before, self._claims = self._claims, heard
         return [

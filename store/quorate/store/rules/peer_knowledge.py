@@ -62,6 +62,8 @@ class SourceKnowledge:
     """The highest epoch in which any receiver was deregistered."""
     deleted_upto: int = 0
     """The epoch up to which the peer was told to delete the source."""
+    finished: bool = False
+    """Whether the source is finished at the peer (quorate.store.rules.finished)."""
 
 
 UNKNOWN = SourceKnowledge()

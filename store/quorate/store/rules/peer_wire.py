@@ -85,4 +85,5 @@ def knowledge_from_wire(wire: store_v1.SourceInventory) -> SourceKnowledge:
         wire.may_miss_receivers,
         wire.spent_receiver_epoch,
         wire.deleted_upto,
+        wire.finished,
     )

@@ -42,6 +42,8 @@ class PeerView:
     ended_epoch: int = 0
     """The highest epoch of the source's deleted streams; 0: no stream was deleted."""
     incarnation: bytes = b""
+    finished: bool = False
+    """Whether the source is finished at the peer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,19 @@ def begin_to_adopt(own: OwnView, peers: Iterable[PeerView]) -> PeerView | None:
 
     A store that the begin names only as a backup adopts it only while it has unreadable messages.
     The source sends it no begin, and the new lineage may say that these messages are void.
+
+    A store that knows nothing of a source adopts no begin of a finished one. It may have been the
+    first store to forget it.
     """
+    is_new = not own.promised_epoch
     newest = max(
-        (peer for peer in peers if peer.begun_epoch > own.begun_epoch and _names(peer, own)),
+        (
+            peer
+            for peer in peers
+            if peer.begun_epoch > own.begun_epoch
+            and _names(peer, own)
+            and not (is_new and peer.finished)
+        ),
         key=lambda peer: peer.begun_epoch,
         default=None,
     )

@@ -116,18 +116,23 @@ def tombstone_row(tombstone: Tombstone) -> Write:
 
 def purge(reads: Reads, tombstone: Tombstone, rows_max: int) -> tuple[Tombstone, list[Write]]:
     """The second phase, a part of it; the last one says that it is emptied."""
-    reg_id = tombstone.reg_id
-    writes: list[Write] = []
-    for table, key, position, size in index.rows_of(reads, reg_id, rows_max):
-        writes.append(Write(table, key, None))
-        if position is not None:
-            writes.append(index.may_leave(reg_id, position, size))
+    writes = rows_gone(reads, tombstone.reg_id, rows_max)
     emptied = not writes
     if emptied or not tombstone.dropped:
         # With the first rows, so that what is left of them is never taken for all.
         tombstone = replace(tombstone, dropped=True, emptied=emptied)
         writes.append(tombstone_row(tombstone))
     return tombstone, writes
+
+
+def rows_gone(reads: Reads, reg_id: int, rows_max: int) -> list[Write]:
+    """Return the writes that remove so many rows that are filed under a RegID."""
+    writes: list[Write] = []
+    for table, key, position, size in index.rows_of(reads, reg_id, rows_max):
+        writes.append(Write(table, key, None))
+        if position is not None:
+            writes.append(index.may_leave(reg_id, position, size))
+    return writes
 
 
 def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:

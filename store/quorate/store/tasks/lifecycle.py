@@ -35,6 +35,7 @@ from quorate.store.rules.deregistration import (
     judge_unused,
 )
 from quorate.store.rules.epochs import check_step
+from quorate.store.rules.finished import closed_elsewhere, is_over_everywhere
 from quorate.store.rules.identity_records import Tombstone
 from quorate.store.rules.lifetimes import (
     CONFIRM_SECONDS,
@@ -65,6 +66,7 @@ from quorate.store.rules.source_tombstones import (
     known_to_receivers,
     lives_on,
     policies,
+    rows_gone,
     settled,
 )
 from quorate.store.rules.store_names import policy_name
@@ -111,6 +113,8 @@ class Keeper:
         self._clock = clock
         self._heard: dict[str, float] = {}
         self._forgetting = Forgetting()
+        self._finished_since: dict[SourceName, float] = {}
+        """The time when this store found each source finished, in seconds by the clock."""
         self._unread: set[SourceName] = set()
         """Deleted sources that stay as they are because rows of them are unreadable."""
 
@@ -198,11 +202,16 @@ class Keeper:
                 _log.warning("%s is deleted: its state lifetime is over everywhere", state.name)
                 await self._bury(state, store_v1.DELETION_EXPIRED)
             return
+        if await self._forget_finished(state):
+            return
         if self._lives.overdue(Who(state.name)):
             _log.warning("%s is deleted: its state lifetime is over", state.name)
             await self._bury(state, store_v1.DELETION_EXPIRED)
             return
         writes = self._hear_of_ends(state, told)
+        if closed_elsewhere(state, told):
+            state.registration = replace(state.registration, clean=True)
+            writes.append(state.registration_row())
         for session_id in overdue:
             # It may have been back since, or ended.
             who = Who(state.name, session_id)
@@ -259,6 +268,45 @@ class Keeper:
         for who in self._lives.stamps(known, all_of_them=all_of_them):
             self._engine.submit(state, [self._identities.life_row(state, who.receiver)], False)
 
+    # Sources that are finished.
+
+    async def _forget_finished(self, state: SourceState) -> bool:
+        """Forget a source that is finished at all of its stores. Return whether it was forgotten.
+
+        It leaves no tombstone: no later source has its session ID.
+        """
+        if not self._is_finished_everywhere(state):
+            return False
+        # Another source gets the RegID, and must not have these rows.
+        await self._remove_rows(state)
+        is_present = self._core.sources.get(state.name) is state
+        if not (is_present and self._is_finished_everywhere(state)):
+            return False
+        _log.info("%s is forgotten: it has closed, and nothing of it is left", state.name)
+        endings = self._core.remove(state.name, Deregistered(f"Source {state.name}"))
+        await self._gone(state, self._identities.forget(state, self._core.reg_ids), endings)
+        return True
+
+    def _is_finished_everywhere(self, state: SourceState) -> bool:
+        if not self._engine.is_finished(state):
+            self._finished_since.pop(state.name, None)
+            return False
+        since = self._finished_since.setdefault(state.name, self._clock())
+        record = state.registration
+        me = policy_name(self._core.store, self._engine.address, record.information)
+        heard = {
+            store: each.answer
+            for store, each in self._heard_by_name(record).items()
+            if each.counts and each.asked > since
+        }
+        return is_over_everywhere(state.name, known_to_receivers(record, me), heard)
+
+    async def _remove_rows(self, state: SourceState) -> None:
+        """Remove what a source that holds nothing has in the index: batches that were set aside."""
+        await self._engine.settled(state)
+        while writes := rows_gone(self._engine.reads, state.reg_id, PURGE_ROWS):
+            await self._engine.writer.durable(self._engine.submit(state, writes))
+
     # Sources that are deleted.
 
     async def _bury(self, state: SourceState, cause: store_v1.Deletion, upto: int = 0) -> None:
@@ -273,6 +321,7 @@ class Keeper:
         self, state: SourceState, writes: Sequence[Write], endings: tuple[Ending, ...]
     ) -> None:
         self._engine.proxy_of.discard(state.name)
+        self._finished_since.pop(state.name, None)
         self._forgetting.deleted(state.name)
         self._unread.discard(state.name)
         await self._engine.made_durable(state, Change(None, tuple(writes), endings))

@@ -147,6 +147,7 @@ def view_of(answer: PeerAnswer, source: SourceName) -> PeerView:
         ended_epoch=knowledge.ended_epoch,
         markers=knowledge.markers,
         incarnation=answer.incarnation,
+        finished=knowledge.finished,
     )
 
 
