@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.source.real_stores import HURRIED, ORDERS, RealStores, numbered
@@ -16,6 +17,7 @@ from quorate.console.group.findings import Bounds, Kind, Severity
 from quorate.console.group.status import ask_all, compare
 from quorate.protocol.layout import Layout
 from quorate.source import MessageStable, StabilityEvents
+from quorate.store.monitor.group_view import Report, view_of
 from quorate.v1.store_pb2 import StatusResponse
 
 
@@ -86,7 +88,11 @@ async def test_the_status_has_a_role_and_a_lag_for_it(stores: RealStores) -> Non
     async with await stores.open(with_replica(stores)) as source:
         await source.publish(b"0")
         await stores.until_held("abcd", numbered(0, 0))
-        status = compare(await ask_all(stores.addresses("abcd"), 10.0), 0)
+        answers = await ask_all(stores.addresses("abcd"), 10.0)
+        told = {store.address: Report(cast("StatusResponse", a)) for store, a in answers.items()}
+        page = view_of(told, "a", 0.0, {}, None)
+        assert [each.name for each in page.stores if each.is_replica] == ["d"]
+        status = compare(answers, 0)
         roles = {row["store"]: row["role"] for row in status.stores}
         assert roles == {"a": "member", "b": "member", "c": "member", "d": "replica"}
         (row,) = status.replicas

@@ -15,7 +15,14 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.pacing import ReceiverPacing
-from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
+from quorate.protocol.policy import (
+    Group,
+    IntergroupRule,
+    IntragroupRule,
+    Membership,
+    Policy,
+    named_by,
+)
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import Marker
 from quorate.v1 import messages_pb2 as v1
@@ -176,6 +183,20 @@ def _membership(serialized: bytes) -> Membership:
         tuple(policy_from_wire(policy) for policy in wire.to_policies),
         tuple((store.name, store.address) for store in wire.stores),
     )
+
+
+def named_in_policies(told: store_v1.SourceStatus) -> frozenset[str]:
+    """Return the stores that the policies of a source name, by its own names for them.
+
+    A store that the source sends to beside these is a replica. Raises InvalidArgument.
+    """
+    information = told.information
+    policies = [policy_from_wire(information.declared)] if information.HasField("declared") else []
+    if told.HasField("membership"):
+        policies += membership_from_wire(told.membership).policies
+    elif information.policy.groups:
+        policies.append(policy_from_wire(information.policy))
+    return named_by(policies)
 
 
 def pacing_to_wire(pacing: ReceiverPacing | None) -> v1.ReceiverPacing | None:

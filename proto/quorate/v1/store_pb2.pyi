@@ -541,7 +541,7 @@ class JournalSource(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., messages: _Optional[int] = ..., first_ns: _Optional[int] = ..., last_ns: _Optional[int] = ..., bytes: _Optional[int] = ..., compressed: bool = ..., archived_upto: _Optional[int] = ..., kept_because: _Optional[str] = ...) -> None: ...
 
 class SubscriptionStatus(_message.Message):
-    __slots__ = ("client", "topic", "pattern", "delivered", "where", "seconds", "behind", "application", "undecoded")
+    __slots__ = ("client", "topic", "pattern", "delivered", "where", "seconds", "behind", "application", "undecoded", "read", "number")
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PATTERN_FIELD_NUMBER: _ClassVar[int]
@@ -551,6 +551,8 @@ class SubscriptionStatus(_message.Message):
     BEHIND_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     UNDECODED_FIELD_NUMBER: _ClassVar[int]
+    READ_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     client: str
     topic: str
     pattern: str
@@ -560,7 +562,9 @@ class SubscriptionStatus(_message.Message):
     behind: int
     application: _messages_pb2.Application
     undecoded: int
-    def __init__(self, client: _Optional[str] = ..., topic: _Optional[str] = ..., pattern: _Optional[str] = ..., delivered: _Optional[_Union[Delivered, str]] = ..., where: _Optional[str] = ..., seconds: _Optional[float] = ..., behind: _Optional[int] = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ..., undecoded: _Optional[int] = ...) -> None: ...
+    read: int
+    number: int
+    def __init__(self, client: _Optional[str] = ..., topic: _Optional[str] = ..., pattern: _Optional[str] = ..., delivered: _Optional[_Union[Delivered, str]] = ..., where: _Optional[str] = ..., seconds: _Optional[float] = ..., behind: _Optional[int] = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ..., undecoded: _Optional[int] = ..., read: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
 
 class RetentionStatus(_message.Message):
     __slots__ = ("messages", "batches", "bytes", "held_up")

@@ -11,7 +11,9 @@ from quorate.console.group.assessment import Look
 from quorate.console.group.findings import Bounds, Kind
 from quorate.console.group.overview import Moment, overview
 from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.identity import StoreAddress
 from quorate.v1.messages_pb2 import HeldRange
+from quorate.v1.queue_pb2 import QueueStatus
 from quorate.v1.store_pb2 import StatusResponse, SubscriptionStatus
 
 
@@ -75,7 +77,41 @@ def test_busy_sources_and_slow_receivers_come_first() -> None:
 def test_slow_subscribers_come_first() -> None:
     slow, fast = (SubscriptionStatus(topic="t", behind=behind) for behind in (7, 0))
     look = replace(moment(0.0, store("a")).look, subscriptions={"a": [fast, slow]})
-    assert [r["behind"] for r in overview(Moment(look, 0.0), None, Bounds()).subscribers] == [7, 0]
+    assert [r["lag"] for r in overview(Moment(look, 0.0), None, Bounds()).subscribers] == [7, 0]
+
+
+def test_the_rate_of_a_subscriber_is_that_of_the_same_subscription() -> None:
+    def read(at: float, **counts: int) -> Moment:
+        told = [
+            SubscriptionStatus(client=client, topic="t", number=1, read=count)
+            for client, count in counts.items()
+        ]
+        return Moment(replace(moment(at, store("a")).look, subscriptions={"a": told}), at)
+
+    seen = overview(read(2.0, x=150, y=40), read(0.0, x=100), Bounds())
+    assert [row["messages/s"] for row in seen.subscribers] == [25.0, None]
+
+
+def test_queues_with_their_rates_and_those_that_nobody_dispatches_first() -> None:
+    def told(at: float, dispatcher: str, done: int) -> Moment:
+        queues = {
+            StoreAddress(name, f"{name}:1"): [
+                QueueStatus(name="idle"),
+                QueueStatus(name="work", dispatches=name == dispatcher, ready=3, done=done, dead=2),
+            ]
+            for name in "ab"
+        }
+        return replace(moment(at, store("a")), queues=queues)
+
+    idle, work = overview(told(2.0, "b", 30), told(0.0, "b", 10), Bounds()).queues
+    assert (idle["queue"], idle["dispatcher"]) == ("idle", None)
+    assert work == {
+        "queue": "work", "dispatcher": "b", "messages/s": 10.0, "ready": 3, "leased": 0,
+        "waiting": 0, "dead": 2, "consumers": 0,
+    }  # fmt: skip
+    moved = overview(told(2.0, "a", 30), told(0.0, "b", 10), Bounds())
+    assert moved.queues[1]["messages/s"] is None, "the counts began anew"
+    assert overview(told(0.0, "a", 3), None, Bounds()).queues[1]["messages/s"] is None
 
 
 def test_a_tail_counts_as_stuck_only_after_a_while() -> None:

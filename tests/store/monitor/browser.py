@@ -8,12 +8,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
+
 CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
 _OPTIONS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 _WAIT_MS = 40_000
+
+needs_browser = pytest.mark.skipif(
+    not CHROMIUM.exists() and "QUORATE_NEEDS_BROWSER" not in os.environ,
+    reason="no Chromium at " + str(CHROMIUM),
+)
 
 
 class Page:

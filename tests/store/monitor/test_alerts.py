@@ -48,6 +48,9 @@ QUIET = {
     'quorate_receiver_lag_messages{job="g", instance="a", topic="t"}': "99000" + HOUR,
     'quorate_row_lag_messages{job="g", instance="a", topic="t"}': "99000" + HOUR,
     'quorate_certificate_end_timestamp_seconds{job="g", instance="a"}': "700000" + HOUR,
+    'quorate_queue_dispatches{job="g", instance="a", queue="q"}': "1" + HOUR,
+    'quorate_queue_dispatches{job="g", instance="b", queue="q"}': "0" + HOUR,
+    'quorate_queue_dead_messages_total{job="g", instance="a", queue="q"}': "5" + HOUR,
     'quorate_denied_calls_total{job="g", instance="a"}': "0+0.1" + HOUR,
 }
 """Values of a group that works, for an hour. The clock of the tool begins at 0."""
@@ -70,6 +73,8 @@ FAULTS = {
     "QuorateStoresDiffer": {("conflicts", ""): "1"},
     "QuorateReceiverBehind": {("receiver_lag_messages", ""): "100001"},
     "QuorateRowsBehind": {("row_lag_messages", ""): "100001"},
+    "QuorateQueueNotDispatched": {("queue_dispatches", ""): "0"},
+    "QuorateQueueDeadLetters": {("queue_dead_messages_total", ""): "0+1"},
     "QuorateCertificateEnds": {("certificate_end_timestamp_seconds", ""): "600000"},
     "QuorateCallsDenied": {("denied_calls_total", ""): "0+1"},
 }

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from quorate.protocol.identity import SourceName
-from quorate.protocol.wire import source_to_wire
+from quorate.protocol.layout import Layout
+from quorate.protocol.wire import policy_to_wire, source_to_wire
 from quorate.store.monitor.group_events import BEHIND_MESSAGES, Level, events_between
-from quorate.store.monitor.group_view import SOURCES_MAX, GroupView, view_of
+from quorate.store.monitor.group_view import SOURCES_MAX, GroupView, Report, view_of
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.queue_pb2 import ConsumerStatus, QueueStatus
 
 ORDERS = SourceName("orders", 7)
 
@@ -32,10 +36,20 @@ def report(name: str, *sources: store_v1.SourceStatus, **changes: Any) -> store_
 
 
 def view(
-    *reports: store_v1.StatusResponse, at: float = 1.0, before: GroupView | None = None, **away: str
+    *reports: store_v1.StatusResponse,
+    at: float = 1.0,
+    before: GroupView | None = None,
+    queues: Mapping[str, Sequence[QueueStatus]] = MappingProxyType({}),
+    **away: str,
 ) -> GroupView:
-    """Return the view of these stores; away: the problem of each that does not answer."""
-    answers: dict[str, Any] = {f"{each.store_name}:1": each for each in reports}
+    """Return the view of these stores.
+
+    - queues: what each tells of queues.
+    - away: the problem of each that does not answer.
+    """
+    answers: dict[str, Any] = {
+        f"{each.store_name}:1": Report(each, queues.get(each.store_name, ())) for each in reports
+    }
     answers |= {f"{name}:1": problem for name, problem in away.items()}
     known = {f"{name}:1": name for name in away}
     return view_of(answers, "a", at, known, before)
@@ -171,3 +185,80 @@ def test_subscribers_of_all_stores_are_shown_the_furthest_behind_first() -> None
         ("a", "orders", 3),
     ]
     assert [each.application for each in shown.subscribers] == ["risk (h:8)", ""]
+
+
+def test_the_rate_of_a_subscriber_comes_from_two_views_of_the_same_subscription() -> None:
+    def told(number: int, read: int) -> store_v1.StatusResponse:
+        one = store_v1.SubscriptionStatus(client="ipv4:h:1", topic="t", number=number, read=read)
+        return report("a", subscriptions=[one])
+
+    first = view(told(1, 100))
+    assert first.subscribers[0].messages_per_second == 0
+    assert view(told(1, 150), at=3.0, before=first).subscribers[0].messages_per_second == 25
+    other = view(told(2, 150), at=3.0, before=first)
+    assert other.subscribers[0].messages_per_second == 0, "it is another subscription"
+
+
+def dispatched(**changes: Any) -> QueueStatus:
+    consumers = [ConsumerStatus(name="w")]
+    return QueueStatus(name="work", dispatches=True, consumers=consumers, **changes)
+
+
+ELSEWHERE = QueueStatus(name="work", trouble="the store is fenced")
+
+
+def test_a_queue_is_shown_as_its_dispatcher_has_it_with_its_rate() -> None:
+    def shown(at: float, before: GroupView | None, **told: QueueStatus) -> GroupView:
+        queues = {name: [status] for name, status in told.items()}
+        return view(report("a"), report("b"), at=at, before=before, queues=queues)
+
+    first = shown(1.0, None, a=ELSEWHERE, b=dispatched(ready=3, leased=2, waiting=1, done=10))
+    (work,) = first.queues
+    assert (work.name, work.dispatcher, work.consumers) == ("work", "b", 1)
+    assert work.problem == "", "one store dispatches it, whatever keeps the other one"
+    assert (work.ready, work.leased, work.waiting, work.dead) == (3, 2, 1, 0)
+    assert work.messages_per_second == 0
+    second = shown(3.0, first, a=ELSEWHERE, b=dispatched(done=25, dead=5))
+    assert second.queues[0].messages_per_second == 10
+    assert texts(first, second) == [(Level.BAD, "5 messages of the queue work were given up")]
+    moved = shown(5.0, second, a=dispatched(done=90), b=ELSEWHERE)
+    assert moved.queues[0].messages_per_second == 0, "the counts began anew"
+    assert texts(second, moved) == [(Level.GOOD, "Store a dispatches the queue work")]
+    nobody = shown(7.0, moved, a=QueueStatus(name="work"), b=ELSEWHERE)
+    assert nobody.queues[0].dispatcher == ""
+    assert texts(moved, nobody) == [
+        (Level.BAD, "No store dispatches the queue work: the store is fenced")
+    ]
+
+
+def sent_to(*stores: str, high: int = 9, **changes: Any) -> store_v1.SourceStatus:
+    """Return a source with a quorum of a and b that sends to these stores."""
+    status = source(high, stable_upto=9, **changes)
+    information = status.information
+    information.policy.CopyFrom(policy_to_wire(Layout.plain("a=a:1,b=b:1").policy))
+    for name in stores:
+        # Its configuration calls the store dr otherwise, and the address tells which it is.
+        information.stores.add(name="far" if name == "dr" else name, address=f"{name}:1")
+    return status
+
+
+def test_a_store_beside_the_policy_is_shown_as_a_replica_with_its_lag() -> None:
+    names = ("a", "b", "dr")
+    shown = view(*(report(n, sent_to(*names, high=4 if n == "dr" else 9)) for n in names))
+    assert [each.is_replica for each in shown.stores] == [False, False, True]
+    assert [each.behind for each in shown.stores] == [0, 0, 5]
+    (orders,) = shown.sources
+    assert [held.is_replica for held in orders.stores.values()] == [False, False, True]
+
+
+def test_a_store_with_a_part_in_one_policy_is_no_replica() -> None:
+    member = source(name=SourceName("trades", 1))
+    shown = view(report("a", sent_to("a", "dr")), report("dr", sent_to("a", "dr"), member))
+    assert not any(each.is_replica for each in shown.stores)
+    orders, trades = shown.sources
+    assert (orders.stores["dr"].is_replica, trades.stores["dr"].is_replica) == (True, False)
+
+
+def test_a_store_that_let_messages_go_is_not_behind_for_that() -> None:
+    gone = sent_to("a", "b", held=[], retained_from=10)
+    assert view(report("a", sent_to("a", "b")), report("b", gone)).stores[1].behind == 0

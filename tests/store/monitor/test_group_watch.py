@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests import seams
 
+from quorate.store.monitor.group_view import Report
 from quorate.store.monitor.group_watch import GroupWatch
 from quorate.transport.channels import open_channel
 from quorate.v1 import store_pb2 as store_v1
@@ -22,11 +23,11 @@ class Asked:
         self.times = 0
         self.hangs = False
 
-    async def __call__(self) -> store_v1.StatusResponse:
+    async def __call__(self) -> Report:
         self.times += 1
         if self.hangs:
             await asyncio.Event().wait()
-        return store_v1.StatusResponse(store_name="a", position=self.times)
+        return Report(store_v1.StatusResponse(store_name="a", position=self.times))
 
 
 def watch(own: Asked, *peers: str) -> GroupWatch:

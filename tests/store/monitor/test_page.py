@@ -7,26 +7,19 @@ skipped. `make test-page` runs them alone, and fails where there is none.
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.store.monitor.browser import CHROMIUM, opened
+from tests.store.monitor.browser import needs_browser, opened
 from tests.store.monitor.processes import NAMES, Group, started
 
 from quorate.client import connect
 from quorate.source import SourceOptions
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(
-        not CHROMIUM.exists() and "QUORATE_NEEDS_BROWSER" not in os.environ,
-        reason="no Chromium at " + str(CHROMIUM),
-    ),
-]
+pytestmark = [pytest.mark.long, needs_browser]
 
 
 @pytest.fixture

@@ -47,10 +47,10 @@ def top(
         float, typer.Option("--timeout", help="Seconds to wait for each store.")
     ] = 5.0,
 ) -> None:
-    """Show stores, sources, receivers and subscribers with their rates and lags, and what is wrong.
+    """Show stores, sources, receivers, subscribers and queues with their rates and lags.
 
-    Arrows and Page Up and Down move the view; q or Ctrl-C ends it. Exit 69 if no store answers at
-    the beginning.
+    What is wrong comes first. With topics selected, queues are left out. Arrows and Page Up and
+    Down move the view; q or Ctrl-C ends it. Exit 69 if no store answers at the beginning.
     """
     settings = resolve(context.meta, stores=stores, timeout=timeout)
     pattern = pattern_for(topic or (), topics_pattern)
@@ -62,9 +62,14 @@ def top(
 async def _look(settings: GroupSettings, pattern: str) -> Moment:
     from quorate.console.group.check import look
     from quorate.console.group.overview import Moment
+    from quorate.console.group.queues import ask_all
 
-    seen = await look(settings.stores, settings.timeout, pattern)
-    return Moment(seen, time.monotonic())
+    asked = settings.stores, settings.timeout
+    if pattern:
+        # A person with a right to these topics alone may not ask for all queues.
+        return Moment(await look(*asked, pattern), time.monotonic())
+    seen, queues = await asyncio.gather(look(*asked, ""), ask_all(asked[0], "", asked[1]))
+    return Moment(seen, time.monotonic(), queues)
 
 
 async def _first(settings: GroupSettings, pattern: str) -> Moment:
@@ -176,6 +181,7 @@ def _page(console: Console, seen: Overview, keys: str = "") -> RenderableType:
         _section(console, "Sources", seen.sources),
         _section(console, "Receivers", seen.receivers),
         _section(console, "Subscribers", seen.subscribers),
+        _section(console, "Queues", seen.queues),
     )
 
 

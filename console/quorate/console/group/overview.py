@@ -7,7 +7,7 @@ narrow terminal shows only these.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from quorate.console.group.assessment import Look, assess
@@ -18,12 +18,14 @@ from quorate.console.group.listing import (
     source_rows,
     subscriber_rows,
 )
+from quorate.console.group.queues import Answers as QueueAnswers
+from quorate.console.group.queues import listed
 from quorate.console.group.source_findings import tails
 from quorate.console.group.source_status import SourceView
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.figures import mean, rate
 from quorate.protocol.identity import SourceName, StoreAddress
-from quorate.v1.store_pb2 import StatusResponse
+from quorate.v1.store_pb2 import StatusResponse, SubscriptionStatus
 
 Row = dict[str, Any]
 
@@ -40,6 +42,8 @@ class Moment:
     look: Look
     at: float
     """Seconds of a clock that never jumps."""
+    queues: QueueAnswers = field(default_factory=dict)
+    """The queues that each store reports; empty: the stores were not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class Overview:
     sources: list[Row]
     receivers: list[Row]
     subscribers: list[Row]
+    queues: list[Row]
     findings: list[Finding]
 
 
@@ -66,7 +71,8 @@ def overview(now: Moment, before: Moment | None, bounds: Bounds) -> Overview:
         ],
         _sources(views, {} if earlier is None else _newest(earlier), seconds),
         _receivers(views),
-        _subscribers(now.look),
+        _subscribers(now.look, {} if earlier is None else _read(earlier), seconds),
+        _queues(now.queues, {} if before is None else _settled(before.queues), seconds),
         assess(now.look, bounds, stalled),
     )
 
@@ -167,17 +173,65 @@ def _receivers(views: list[SourceView]) -> list[Row]:
     return sorted(rows, key=lambda row: -row["lag"])
 
 
-def _subscribers(look: Look) -> list[Row]:
+def _key(store: str, each: SubscriptionStatus) -> tuple[str, str, int]:
+    """Return what tells a subscription from all others, also after its store started anew."""
+    return store, each.client, each.number
+
+
+def _read(look: Look) -> dict[tuple[str, str, int], int]:
+    """Return how many messages each subscription had read."""
+    return {
+        _key(store, each): each.read
+        for store, subscriptions in look.subscriptions.items()
+        for each in subscriptions
+    }
+
+
+def _subscribers(
+    look: Look, before: Mapping[tuple[str, str, int], int], seconds: float
+) -> list[Row]:
+    told = [(store, each) for store, some in look.subscriptions.items() for each in some]
     rows = [
         {
             "topics": row["topics"],
             "store": row["store"],
-            "behind": row["behind"],
+            "messages/s": _rate(each.read, before.get(_key(store, each)), seconds),
+            "lag": row["behind"],
             "application": application_text(row["application"]) or None,
             "delivered": row["delivered"],
             "seconds": row["seconds"],
             "where": row["where"],
         }
-        for row in subscriber_rows(look.subscriptions)
+        for store, each in told
+        for row in subscriber_rows({store: [each]})
     ]
-    return sorted(rows, key=lambda row: -row["behind"])
+    return sorted(rows, key=lambda row: -row["lag"])
+
+
+def _settled(answers: QueueAnswers) -> dict[tuple[Any, Any], int]:
+    """Return how many messages of each queue its dispatcher had settled."""
+    return {_dispatched(row): row["done"] + row["dead"] for row in listed(answers).rows}
+
+
+def _dispatched(row: Row) -> tuple[Any, Any]:
+    """Return a queue with its dispatcher. The counts begin anew with each dispatcher."""
+    return row["queue"], row["dispatcher"]
+
+
+def _queues(
+    answers: QueueAnswers, before: Mapping[tuple[Any, Any], int], seconds: float
+) -> list[Row]:
+    rows = [
+        {
+            "queue": row["queue"],
+            "dispatcher": row["dispatcher"],
+            "messages/s": _rate(row["done"] + row["dead"], before.get(_dispatched(row)), seconds),
+            "ready": row["ready"],
+            "leased": row["leased"],
+            "waiting": row["waiting"],
+            "dead": row["dead"],
+            "consumers": row["consumers"],
+        }
+        for row in listed(answers).rows
+    ]
+    return sorted(rows, key=lambda row: (row["dispatcher"] is not None, -row["ready"]))

@@ -11,8 +11,8 @@ from typing import Any
 
 from quorate.console.group.findings import Finding, Kind, Severity
 from quorate.protocol.identity import SourceName, StoreAddress
-from quorate.protocol.policy import IntergroupRule, IntragroupRule, Policy, named_by
-from quorate.protocol.wire import membership_from_wire, policy_from_wire
+from quorate.protocol.policy import IntergroupRule, IntragroupRule, Policy
+from quorate.protocol.wire import membership_from_wire, named_in_policies, policy_from_wire
 from quorate.v1.store_pb2 import SourceStatus, StatusResponse
 
 Row = dict[str, Any]
@@ -88,8 +88,7 @@ class Asked:
             for store in sorted(policy.stores)
             if store not in asked
         }
-        declared = declared_policy(newest)
-        named = named_by([*(policy for policy, _ in policies), *([declared] if declared else [])])
+        named = named_in_policies(newest)
         replicas = frozenset(own for name, own in called.items() if named and name not in named)
         return Members(policies, called, unasked, replicas)
 

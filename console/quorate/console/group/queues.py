@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from quorate.console.group.asking import answers_of
 from quorate.console.group.channels import open_channel
@@ -13,7 +14,7 @@ from quorate.transport.failures import errors_of
 from quorate.v1.queue_pb2 import QueueStatus, ShowQueuesRequest, ShowQueuesResponse
 from quorate.v1.queue_pb2_grpc import QueueStub
 
-Row = dict[str, object]
+Row = dict[str, Any]
 Answers = Mapping[StoreAddress, Sequence[QueueStatus] | QuorateError]
 
 

@@ -169,6 +169,20 @@ ALERTS = (
         "The rows of {{ $labels.topic }} at {{ $labels.instance }} are over 100,000 messages old.",
     ),
     Alert(
+        "QuorateQueueNotDispatched",
+        Severity.CRITICAL,
+        2,
+        "max by (job, queue) (quorate_queue_dispatches) == 0",
+        "No store dispatches the queue {{ $labels.queue }}: consumers get nothing.",
+    ),
+    Alert(
+        "QuorateQueueDeadLetters",
+        Severity.WARNING,
+        0,
+        "increase(quorate_queue_dead_messages_total[15m]) > 0",
+        "Messages of the queue {{ $labels.queue }} were given up.",
+    ),
+    Alert(
         "QuorateCertificateEnds",
         Severity.WARNING,
         0,

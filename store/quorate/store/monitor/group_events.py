@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from quorate.store.monitor.group_view import GroupView, SourceView, StoreView
+from quorate.store.monitor.group_view import GroupView, QueueView, SourceView, StoreView
 
 BEHIND_MESSAGES = 10_000
 """A receiver that is further behind is an event, and again when it has caught up by half."""
@@ -42,6 +42,10 @@ def events_between(before: GroupView, after: GroupView) -> list[GroupEvent]:
     for view in after.sources:
         old_view = known.get((view.topic, view.session))
         found += [GroupEvent(at, *each) for each in _of_source(old_view, view)]
+    queues = {queue.name: queue for queue in before.queues}
+    for queue in after.queues:
+        if (old_queue := queues.get(queue.name)) is not None:
+            found += [GroupEvent(at, *each) for each in _of_queue(old_queue, queue)]
     return found
 
 
@@ -87,3 +91,14 @@ def _of_source(before: SourceView | None, after: SourceView) -> Iterator[tuple[L
             yield Level.BAD, f"Receiver {receiver.session} of {name} is {receiver.behind:,} behind"
         if old_behind > BEHIND_MESSAGES // 2 >= receiver.behind:
             yield Level.GOOD, f"Receiver {receiver.session} of {name} has caught up"
+
+
+def _of_queue(before: QueueView, after: QueueView) -> Iterator[tuple[Level, str]]:
+    name = after.name
+    if before.dispatcher and not after.dispatcher:
+        why = f": {after.problem}" if after.problem else ""
+        yield Level.BAD, f"No store dispatches the queue {name}{why}"
+    if after.dispatcher != before.dispatcher and after.dispatcher:
+        yield Level.GOOD, f"Store {after.dispatcher} dispatches the queue {name}"
+    elif after.dispatcher and after.dead > before.dead:
+        yield Level.BAD, f"{after.dead - before.dead:,} messages of the queue {name} were given up"

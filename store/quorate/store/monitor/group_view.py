@@ -5,13 +5,15 @@ A view is plain data, as JSON has it. Rates come from two views, one after the o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.figures import mean, newest_in, numbers_in, rate
 from quorate.protocol.identity import SourceName
-from quorate.protocol.wire import application_from_wire, source_from_wire
+from quorate.protocol.wire import application_from_wire, named_in_policies, source_from_wire
 from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.queue_pb2 import QueueStatus
 
 SOURCES_MAX = 200
 """The sources that a view has: those with a problem first, then those that send most."""
@@ -46,6 +48,10 @@ class StoreView:
     batches_per_second: float = 0.0
     sync_seconds: float = 0.0
     """The mean time of a sync since the store started."""
+    is_replica: bool = False
+    """Whether the store is a replica for all of its sources."""
+    behind: int = 0
+    """The stable messages that it does not have yet, of the source where these are most."""
 
 
 @dataclass(slots=True)
@@ -64,9 +70,11 @@ class HeldView:
     """The messages of a source that a store holds."""
 
     high: int
-    """The highest number that it holds; -1: none."""
+    """The highest number that it holds or let go; -1: none."""
     lacking: int = 0
     limbo: str = ""
+    is_replica: bool = False
+    """Whether the source sends to the store beside its policies."""
 
 
 @dataclass(slots=True)
@@ -111,6 +119,35 @@ class SubscriberView:
     """The time since it was opened."""
     application: str
     """The name, or the program, and where it runs; empty: unknown."""
+    number: int
+    """Its place among the subscriptions since its store started."""
+    read: int
+    """The messages that it has read, with those that its filter left out."""
+    messages_per_second: float = 0.0
+
+
+@dataclass(slots=True)
+class QueueView:
+    """One queue, as its dispatcher has it."""
+
+    name: str
+    dispatcher: str = ""
+    """The name of the store that dispatches it; empty: none does."""
+    problem: str = ""
+    """Why no store dispatches it; empty: one does, or none says why."""
+    ready: int = 0
+    """The messages that wait for a consumer."""
+    leased: int = 0
+    """The messages that consumers have."""
+    waiting: int = 0
+    """The messages that wait for a delay, for an earlier one of their key, or for their end."""
+    done: int = 0
+    """The messages that consumers have done, since the dispatcher began."""
+    dead: int = 0
+    """The messages that were given up, since the dispatcher began."""
+    consumers: int = 0
+    messages_per_second: float = 0.0
+    """The messages that are done or given up."""
 
 
 @dataclass(slots=True)
@@ -127,13 +164,23 @@ class GroupView:
     """How many sources there are. The view may have fewer."""
     subscribers: list[SubscriberView] = field(default_factory=list)
     """The subscribers of all stores, those that are furthest behind first."""
+    queues: list[QueueView] = field(default_factory=list)
+    """The queues, by name."""
 
     def as_json(self) -> dict[str, object]:
         """Return the view as JSON has it."""
         return asdict(self)
 
 
-Reports = Mapping[str, store_v1.StatusResponse | str]
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The report of one store."""
+
+    status: store_v1.StatusResponse
+    queues: Sequence[QueueStatus] = ()
+
+
+Reports = Mapping[str, Report | str]
 """The report of each store, by address; a text says why there is none."""
 
 
@@ -150,28 +197,42 @@ def view_of(
     sources: dict[SourceName, SourceView] = {}
     stores = []
     subscribers: list[SubscriberView] = []
-    for address, report in reports.items():
-        if isinstance(report, str):
-            stores.append(StoreView(known.get(address, address), address, report))
+    queues: dict[str, QueueView] = {}
+    newest: dict[SourceName, store_v1.SourceStatus] = {}
+    for address, told in reports.items():
+        if isinstance(told, str):
+            stores.append(StoreView(known.get(address, address), address, told))
             continue
+        report = told.status
+        for queue in told.queues:
+            _add_queue(queues.setdefault(queue.name, QueueView(queue.name)), report, queue)
         stores.append(_store(report, address))
         subscribers += _subscribers(report)
         for status in report.sources:
             name = source_from_wire(status.information.source)
             view = sources.setdefault(name, SourceView(name.topic, f"{name.session_id:#x}"))
             _add(view, report.store_name, status)
+            if name not in newest or status.begun_epoch > newest[name].begun_epoch:
+                newest[name] = status
     stores.sort(key=lambda store: store.name)
-    for view in sources.values():
+    names = {store.address: store.name for store in stores}
+    for name, view in sources.items():
+        for replica in _replicas(newest[name], names) & view.stores.keys():
+            view.stores[replica].is_replica = True
         _settle(view)
+    for store in stores:
+        _settle_store(store, sources.values())
     if before is not None and at > before.at:
         _add_rates(stores, sources.values(), before, at - before.at)
+        _add_rates_of_readers(subscribers, queues.values(), before, at - before.at)
     shown = sorted(
         sources.values(),
         key=lambda view: (not view.has_problem, -view.messages_per_second, not view.is_live),
     )[:SOURCES_MAX]
     shown.sort(key=lambda view: (view.topic, view.session))
     subscribers.sort(key=lambda each: (-each.behind, each.store, each.client))
-    return GroupView(at, by, stores, shown, len(sources), subscribers)
+    listed = [queue for _, queue in sorted(queues.items())]
+    return GroupView(at, by, stores, shown, len(sources), subscribers, listed)
 
 
 def _subscribers(report: store_v1.StatusResponse) -> list[SubscriberView]:
@@ -183,9 +244,21 @@ def _subscribers(report: store_v1.StatusResponse) -> list[SubscriberView]:
             each.behind,
             each.seconds,
             str(application_from_wire(each.application)),
+            each.number,
+            each.read,
         )
         for each in report.subscriptions
     ]
+
+
+def _add_queue(view: QueueView, report: store_v1.StatusResponse, queue: QueueStatus) -> None:
+    """Add what one store reports of a queue. Only its dispatcher knows more than the trouble."""
+    if not queue.dispatches:
+        view.problem = view.problem or ("" if view.dispatcher else queue.trouble)
+        return
+    view.dispatcher, view.problem = report.store_name, ""
+    view.ready, view.leased, view.waiting = queue.ready, queue.leased, queue.waiting
+    view.done, view.dead, view.consumers = queue.done, queue.dead, len(queue.consumers)
 
 
 def _store(report: store_v1.StatusResponse, address: str) -> StoreView:
@@ -208,7 +281,7 @@ def _store(report: store_v1.StatusResponse, address: str) -> StoreView:
 
 def _add(view: SourceView, store: str, status: store_v1.SourceStatus) -> None:
     """Add what one store reports of a source."""
-    high = newest_in(status.held)
+    high = max(newest_in(status.held), status.retained_from - 1)
     first = min((each.first for each in status.held), default=-1)
     view.stores[store] = HeldView(
         high, numbers_in(status.holes), (status.limbo_reason or "limbo") if status.limbo else ""
@@ -247,6 +320,26 @@ def _settle(view: SourceView) -> None:
     del view.receivers[RECEIVERS_MAX:]
 
 
+def _replicas(newest: store_v1.SourceStatus, names: Mapping[str, str]) -> set[str]:
+    """Return the own names of the stores that a source sends to beside its policies.
+
+    names: the own names of stores, by address.
+    """
+    try:
+        named = named_in_policies(newest)
+    except InvalidArgument:  # a rule that this version does not know
+        return set()
+    others = (each for each in newest.information.stores if named and each.name not in named)
+    return {each.store_name or names.get(each.address, each.name) for each in others}
+
+
+def _settle_store(store: StoreView, sources: Iterable[SourceView]) -> None:
+    """Work out what a store is for its sources, and how far it is behind."""
+    keeping = [(view, view.stores[store.name]) for view in sources if store.name in view.stores]
+    store.is_replica = bool(keeping) and all(held.is_replica for _, held in keeping)
+    store.behind = max((max(0, view.stable - held.high) for view, held in keeping), default=0)
+
+
 def _add_rates(
     stores: Iterable[StoreView], sources: Iterable[SourceView], before: GroupView, seconds: float
 ) -> None:
@@ -258,3 +351,21 @@ def _add_rates(
     for view in sources:
         earlier = highs.get((view.topic, view.session), view.high)
         view.messages_per_second = rate(view.high, earlier, seconds)
+
+
+def _add_rates_of_readers(
+    subscribers: Iterable[SubscriberView],
+    queues: Iterable[QueueView],
+    before: GroupView,
+    seconds: float,
+) -> None:
+    read = {(each.store, each.client, each.number): each.read for each in before.subscribers}
+    for subscriber in subscribers:
+        key = (subscriber.store, subscriber.client, subscriber.number)
+        earlier = read.get(key, subscriber.read)
+        subscriber.messages_per_second = rate(subscriber.read, earlier, seconds)
+    settled = {(each.name, each.dispatcher): each.done + each.dead for each in before.queues}
+    for queue in queues:
+        now = queue.done + queue.dead
+        earlier = settled.get((queue.name, queue.dispatcher), now)
+        queue.messages_per_second = rate(now, earlier, seconds)

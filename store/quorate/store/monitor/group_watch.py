@@ -9,8 +9,8 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 
@@ -18,10 +18,12 @@ import grpc.aio
 
 from quorate.protocol.errors import QuorateError
 from quorate.store.monitor.group_events import GroupEvent, events_between
-from quorate.store.monitor.group_view import SUBSCRIBERS_MAX, GroupView, view_of
+from quorate.store.monitor.group_view import SUBSCRIBERS_MAX, GroupView, Report, view_of
 from quorate.transport.failures import errors_of
 from quorate.transport.status import read_status, status_request
 from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.queue_pb2 import QueueStatus, ShowQueuesRequest
+from quorate.v1.queue_pb2_grpc import QueueStub
 from quorate.v1.store_pb2_grpc import StoreStub
 
 LOOK_SECONDS = 1.0
@@ -32,16 +34,32 @@ ANSWER_SECONDS_MAX = 2.0
 """A store that takes longer is shown as one that does not answer."""
 EVENTS_MAX = 200
 
-Report = Callable[[], Awaitable[store_v1.StatusResponse]]
+Ask = Callable[[], Awaitable[Report]]
 """Returns what a store reports now. Raises QuorateError."""
 
 
-async def report_of_peer(channel: grpc.aio.Channel, address: str) -> store_v1.StatusResponse:
+async def report_of_peer(channel: grpc.aio.Channel, address: str) -> Report:
     """Return what the store at an address reports. Raises QuorateError."""
+    status, queues = await asyncio.gather(
+        _status_of_peer(channel, address), _queues_of_peer(channel, address)
+    )
+    return Report(status, queues)
+
+
+async def _status_of_peer(channel: grpc.aio.Channel, address: str) -> store_v1.StatusResponse:
     request = status_request(subscriptions_max=SUBSCRIBERS_MAX)
     call = StoreStub(channel).Status(request, timeout=ANSWER_SECONDS_MAX)
     with errors_of(address):
         return await read_status(call)
+
+
+async def _queues_of_peer(channel: grpc.aio.Channel, address: str) -> Sequence[QueueStatus]:
+    """Return the queues that a peer reports: none if nothing beside it serves queues."""
+    with suppress(QuorateError), errors_of(address):
+        call = QueueStub(channel).ShowQueues
+        response = await call(ShowQueuesRequest(), timeout=ANSWER_SECONDS_MAX)
+        return list(response.queues)
+    return ()
 
 
 class GroupWatch:
@@ -51,7 +69,7 @@ class GroupWatch:
         self,
         name: str,
         address: str,
-        own: Report,
+        own: Ask,
         peers: Callable[[], Iterable[str]],
         channel_to: Callable[[str], grpc.aio.Channel],
     ) -> None:
@@ -132,14 +150,14 @@ class GroupWatch:
             await asyncio.sleep(max(LOOK_SECONDS - took, LOOK_TIMES_MAX * (took - LOOK_SECONDS)))
 
     async def _look(self) -> None:
-        asked: dict[str, Report] = {self._address: self._own}
+        asked: dict[str, Ask] = {self._address: self._own}
         for address in self._peers():
             asked[address] = partial(report_of_peer, self._channel_to(address), address)
-        answers = await asyncio.gather(*(_answer(report) for report in asked.values()))
+        answers = await asyncio.gather(*(_answer(ask) for ask in asked.values()))
         reports = dict(zip(asked, answers, strict=True))
         for address, report in reports.items():
-            if isinstance(report, store_v1.StatusResponse):
-                self._names[address] = report.store_name
+            if isinstance(report, Report):
+                self._names[address] = report.status.store_name
         before = self._view
         self._view = view_of(reports, self._name, time.time(), self._names, before)
         if before is not None:
@@ -148,10 +166,10 @@ class GroupWatch:
         self._shown = json.dumps({**self._view.as_json(), "events": events})
 
 
-async def _answer(report: Report) -> store_v1.StatusResponse | str:
+async def _answer(ask: Ask) -> Report | str:
     try:
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
-            return await report()
+            return await ask()
     except QuorateError as error:
         return str(error)
     except TimeoutError:

@@ -10,7 +10,7 @@ from quorate.protocol.tls import Tls
 from quorate.store.durations import Durations
 from quorate.store.engine import Engine
 from quorate.store.monitor.application import Pages
-from quorate.store.monitor.group_view import SUBSCRIBERS_MAX
+from quorate.store.monitor.group_view import SUBSCRIBERS_MAX, Report
 from quorate.store.monitor.group_watch import GroupWatch
 from quorate.store.monitor.health import Health
 from quorate.store.monitor.last_messages import LastMessages
@@ -21,7 +21,6 @@ from quorate.store.rpc.status import Reports
 from quorate.store.tasks import loop_lag
 from quorate.store.tasks.peer_polling import Peers
 from quorate.transport.status import read_status
-from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.queue_pb2 import QueueStatus
 
 
@@ -65,8 +64,9 @@ class Monitor:
         self._pages.last = LastMessages(engine, executor)
         self._pages.scrape = Scrape(reports, engine, self._health, self._loop_lag, queues)
 
-        async def own() -> store_v1.StatusResponse:
-            return await read_status(reports.parts("", SUBSCRIBERS_MAX))
+        async def own() -> Report:
+            status = await read_status(reports.parts("", SUBSCRIBERS_MAX))
+            return Report(status, list(queues()))
 
         self._pages.group = GroupWatch(
             engine.core.store, engine.address, own, lambda: peers.addresses, peers.channel_to

@@ -60,6 +60,8 @@ def _status(
         behind=behind,
         undecoded=running.undecoded,
         application=application_to_wire(running.application),
+        read=0 if walk is None else walk.count,
+        number=running.number,
     )
     if running.topic is not None:
         status.topic = running.topic

@@ -39,6 +39,8 @@ class Running:
     walk: Walk | None = None
     """Its places; None: the store still looks for the place where it begins."""
     application: Application = UNNAMED
+    number: int = 0
+    """Its place among the subscriptions since the start of the store; 0: not counted yet."""
 
     @property
     def undecoded(self) -> int:
@@ -66,6 +68,8 @@ class Subscriptions:
         """How many may run at a time; 0: as many as come."""
         self._undecoded = 0
         """How many payloads are no JSON, by the subscriptions that have ended."""
+        self._opened = 0
+        """How many subscriptions were opened so far."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -78,6 +82,8 @@ class Subscriptions:
         """Count a subscription while it runs. Raises TooManySubscriptions."""
         if 0 < self.most <= len(self._running):
             raise TooManySubscriptions(self._store, self.most)
+        self._opened += 1
+        subscription.number = self._opened
         self._running.add(subscription)
         try:
             yield subscription

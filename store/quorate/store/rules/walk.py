@@ -87,6 +87,8 @@ class Walk:
         """The last number that the walk passed and that was not given; of each such source."""
         self.reading: dict[SourceName, int] = {}
         """The first number of each source that was given, and is still to be read."""
+        self.count = 0
+        """The numbers that were given, of all sources together."""
 
     @property
     def position(self) -> Position:
@@ -241,6 +243,7 @@ class Walk:
     def given(self, source: SourceName, stream: Stream, part: Range) -> None:
         """Note that these numbers were given. Batches that the walk passed may be next."""
         self._places[source] = place_at(stream.lineage, part.last)
+        self.count += len(part)
         if source in self._passed_upto:
             self.owed.add(source)
             if part.last >= self._passed_upto[source]:

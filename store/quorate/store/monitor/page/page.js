@@ -36,6 +36,7 @@ function storeCard(store, by) {
   const title = made("h3");
   title.append(made("span", store.name + (store.name === by ? " (this store)" : "")));
   const word = store.problem ? "away" : store.limbo ? "in limbo" : store.lacking ? "repairing" : "well";
+  if (store.is_replica) title.append(made("small", "replica"));
   title.append(made("span", word, { bad: "bad-text", warn: "warn-text", good: "good" }[level]));
   card.append(title, made("p", store.address));
   if (store.problem || store.limbo) card.append(made("p", store.problem || store.limbo, "why"));
@@ -44,6 +45,7 @@ function storeCard(store, by) {
   const disk = made("p", `disk ${size(store.disk_used_bytes)} used, ${size(store.disk_free_bytes)} free`);
   if (store.is_disk_low) disk.className = "why";
   card.append(disk, made("p", `sync ${(store.sync_seconds * 1000).toFixed(2)} ms · up ${span(store.uptime_seconds)} · ${store.version}`));
+  if (store.is_replica) card.append(made("p", store.behind ? `${count.format(store.behind)} messages behind` : "has all messages"));
   if (store.lacking) card.append(made("p", `lacks ${count.format(store.lacking)} messages`, "why"));
   return card;
 }
@@ -67,7 +69,8 @@ function sourceRow(source) {
   for (const [store, held] of Object.entries(source.stores)) {
     const behind = source.high - held.high;
     const trouble = held.limbo ? "in limbo" : held.lacking ? `lacks ${count.format(held.lacking)}` : behind > 0 ? `−${count.format(behind)}` : "";
-    stores.append(made("div", trouble ? `${store} ${trouble}` : store, held.limbo || held.lacking ? "bad-text" : ""));
+    const name = held.is_replica ? `${store} (replica)` : store;
+    stores.append(made("div", trouble ? `${name} ${trouble}` : name, held.limbo || held.lacking ? "bad-text" : ""));
   }
   const receivers = made("td");
   for (const receiver of source.receivers.slice(0, 5)) {
@@ -84,7 +87,21 @@ function subscriberRow(subscriber) {
   const row = made("tr");
   const name = made("td", subscriber.application || subscriber.client, "name");
   row.append(name, made("td", subscriber.topics, "bytes"), made("td", subscriber.store));
+  row.append(made("td", rate.format(subscriber.messages_per_second), "number"));
   row.append(made("td", count.format(subscriber.behind), "number"), made("td", span(subscriber.seconds)));
+  return row;
+}
+
+function queueRow(queue) {
+  const row = made("tr");
+  row.dataset.queue = queue.name;
+  const dispatcher = made("td", queue.dispatcher || queue.problem || "none", queue.dispatcher ? "" : "bad-text");
+  row.append(made("td", queue.name, "name"), dispatcher, made("td", rate.format(queue.messages_per_second), "number"));
+  for (const field of ["ready", "leased", "waiting", "dead", "consumers"]) {
+    const cell = made("td", count.format(queue[field]), field === "dead" && queue.dead ? "number bad-text" : "number");
+    cell.dataset.field = field;
+    row.append(cell);
+  }
   return row;
 }
 
@@ -154,6 +171,8 @@ function show(view) {
     ? `${count.format(sources.length)} of ${count.format(view.source_count)}` : count.format(view.source_count);
   byId("readers").hidden = view.subscribers.length === 0;
   byId("subscribers").replaceChildren(...view.subscribers.map(subscriberRow));
+  byId("queue-section").hidden = view.queues.length === 0;
+  byId("queues").replaceChildren(...view.queues.map(queueRow));
   const events = [...view.events].reverse();
   byId("events").replaceChildren(...events.map(eventLine));
   byId("no-events").hidden = events.length > 0;
