@@ -76,7 +76,10 @@ def receive(
     ] = None,
     payload: Annotated[
         PayloadFormat,
-        typer.Option(help="The format of the payloads, in which --where finds fields."),
+        typer.Option(
+            rich_help_panel=FORMAT,
+            help="The format of the payloads, in which --where finds fields.",
+        ),
     ] = PayloadFormat.JSON,
     count: Count = None,
     pattern: Pattern = False,
