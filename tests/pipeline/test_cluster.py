@@ -18,7 +18,7 @@ from tests.pipeline.group import PATIENCE_SECONDS, Group, until
 
 from quorate.pipeline.stores.client import Stores
 
-pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.big, pytest.mark.processes, pytest.mark.timeout(600)]
 
 TOPIC = "shuffled"
 ROWS = 400_000

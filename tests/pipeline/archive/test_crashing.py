@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -102,7 +103,7 @@ def test_a_job_whose_driver_is_killed_while_spark_writes(
     stores: Stores, path: Path, group: Group
 ) -> None:
     """Whatever goes on without it for a while, Java and its workers, spoils nothing."""
-    job = [sys.executable, "-m", "quorate.pipeline", "archive", str(path)]
+    job = [sys.executable, "-m", "quorate.pipeline", "archive", str(path), "--master", "local[2]"]
     driver = subprocess.Popen(
         [*job, "--stores", group.stores, "--topics-pattern", r"crashed\..*"],
         start_new_session=True,
@@ -115,7 +116,8 @@ def test_a_job_whose_driver_is_killed_while_spark_writes(
         driver.wait(PATIENCE_SECONDS)
         archived(stores, path)
     finally:
-        os.killpg(driver.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(driver.pid, signal.SIGKILL)
     check_whole(stores, path)
 
 
