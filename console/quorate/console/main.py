@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -209,6 +210,7 @@ def errors_as_exit_codes(meta: Mapping[str, Any]) -> Iterator[None]:
     try:
         check_variables(os.environ)
         yield
+        sys.stdout.flush()
     except QuorateError as error:
         raise typer.Exit(report(error, meta)) from error
     except ModuleNotFoundError as error:
@@ -227,7 +229,16 @@ def errors_as_exit_codes(meta: Mapping[str, Any]) -> Iterator[None]:
         raise  # the reader of the output has left: no error
     except OSError as error:
         say(f"{error}.", style="bold red", label="error")
+        _give_up_output()
         raise typer.Exit(FAILED) from error
+
+
+def _give_up_output() -> None:
+    """Drop what cannot be printed. Python would try again at its end, and complain in its words."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Commands(typer.core.TyperGroup):

@@ -46,6 +46,7 @@ def print_jsonl(rows: Iterable[Mapping[str, Any]]) -> None:
     """Print one JSON object a line."""
     for row in rows:
         print(json.dumps(row))
+    sys.stdout.flush()  # a reader of a pipe waits for each line of what goes on
 
 
 def print_table(title: str, rows: Sequence[Mapping[str, Any]], empty: str) -> None:
