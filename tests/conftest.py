@@ -17,6 +17,8 @@ from tests.sharing import ports_of, share
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 # The processes that tests start need two thirds of the time if they find compiled modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# What commands print goes through a buffer, as with most people.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 # No example has to be quick: the machine may be busy with other things.
 settings.register_profile("busy", deadline=None)
