@@ -95,7 +95,7 @@ def test_a_batch_that_is_all_there_is_committed(
 def test_rows_that_no_task_has_stop_the_commit(own_group: Group, topic: str) -> None:
     task(own_group, 5, b"1", b"2", topic=topic)
     with pytest.raises(RowsUnaccounted) as raised:
-        commit_batch(options_for(own_group), WRITE, [task(own_group, 0, b"1")])
+        commit_batch(options_for(own_group, topic="t"), WRITE, [task(own_group, 0, b"1")])
     source = SourceName(topic, session_id("a-write", 5))
     assert raised.value.sources == f"{source} (2 rows)"
     assert (raised.value.batch, raised.value.rows) == (5, 2)
@@ -117,9 +117,7 @@ def test_what_only_one_store_has_and_is_not_stable_is_found(own_group: Group) ->
     own_group.pause(2)
     source.commit([b"stray"], WriteMarker(WRITE, 1, "0").encoded())
     first = Layout.plain(own_group.addresses[0])
-    until(
-        "a store has it", lambda: bool(newest_markers(first, "", lambda name: name == stray, 5.0))
-    )
+    until("a store has it", lambda: bool(newest_markers(first, lambda name: name == stray, 5.0)))
     with pytest.raises(NotYetStable):
         source.close(timeout=0)
     own_group.resume(1)
@@ -143,7 +141,7 @@ def test_markers_are_the_newest(own_group: Group) -> None:
     for batch in (1, 2, 3):
         task(own_group, 0, b"%d" % batch, write=WriteBatch("a-write", batch))
     name = SourceName("t", session_id("a-write", 0))
-    found = newest_markers(options_for(own_group).layout, "t", lambda source: source == name, 5.0)
+    found = newest_markers(options_for(own_group).layout, lambda source: source == name, 5.0)
     markers = {WriteMarker.decoded(name, text) for text in found[name]}
     assert {marker.write.batch for marker in markers if marker is not None} == {3}
 

@@ -62,7 +62,7 @@ def markers(
     store = FakeStore(list(answers))
     seams.STORE_STUB_IN_LEFTOVERS.replace(monkeypatch, lambda _: store)
     seams.REPEAT_IN_LEFTOVERS.replace(monkeypatch, Delays(first=0.01, factor=1.0))
-    found = newest_markers(Layout.plain("127.0.0.1:1"), "", lambda _: True, timeout)
+    found = newest_markers(Layout.plain("127.0.0.1:1"), lambda _: True, timeout)
     return found[ORDERS]
 
 

@@ -75,7 +75,6 @@ def commit_batch(
     committed = roll_up(_ours(messages))
     found = newest_markers(
         options.layout,
-        options.topic,
         lambda source: (
             source not in committed.last
             and partition_of(write.write_id, source.session_id) is not None

@@ -20,7 +20,6 @@ from quorate.protocol.errors import BrokenAnswer, NoQuorum, QuorateError, joined
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import PROTOCOL_VERSION
-from quorate.protocol.patterns import pattern_of
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_from_wire
 from quorate.transport.delays import retrying_blocking
@@ -31,11 +30,9 @@ from quorate.v1.store_pb2_grpc import StoreStub
 
 
 def newest_markers(
-    layout: Layout, topic: str, wanted: Callable[[SourceName], bool], timeout: float
+    layout: Layout, wanted: Callable[[SourceName], bool], timeout: float
 ) -> dict[SourceName, list[bytes]]:
     """Return the different markers of the newest batch of each wanted source, as stores have it.
-
-    topic: the topic of all of them; empty: they may have any.
 
     Asks until the stores that answered are a blocking set, so that they have every message that may
     be stable. Raises NoQuorum if they are not after `timeout` seconds.
@@ -46,7 +43,7 @@ def newest_markers(
         silent: dict[str, QuorateError] = {}
         for store in layout.stores:
             try:
-                for source, high in _highs(store.address, topic, wanted):
+                for source, high in _highs(store.address, wanted):
                     known = found.setdefault(source, {})
                     if high not in known:
                         known[high] = _marker(store.address, source, high)
@@ -67,12 +64,9 @@ def newest_markers(
     return retrying_blocking(REPEAT, patience=timeout)(ask_all)
 
 
-def _highs(
-    address: str, topic: str, wanted: Callable[[SourceName], bool]
-) -> Iterator[tuple[SourceName, int]]:
+def _highs(address: str, wanted: Callable[[SourceName], bool]) -> Iterator[tuple[SourceName, int]]:
     """Yield each wanted source, and its highest number at this store that belongs to its stream."""
-    pattern = pattern_of([topic]) if topic else ""
-    request = InventoryRequest(protocol_version=PROTOCOL_VERSION, topic_pattern=pattern)
+    request = InventoryRequest(protocol_version=PROTOCOL_VERSION)
     answers: Iterator[InventoryResponse] = StoreStub(channel_to(address)).Inventory(
         request, timeout=ANSWER_SECONDS_MAX
     )
