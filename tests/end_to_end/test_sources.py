@@ -118,7 +118,7 @@ async def _promised_by_two(world: World, name: str) -> tuple[SourceProcess, list
 
 
 async def _promise_of_the_third(world: World, door: Proxy) -> None:
-    """What was asked of s3 passes once they have greeted each other; the answer is held back.
+    """Let the request to s3 pass once the two have greeted each other, and hold its answer back.
 
     The source may give that connection up before it asks, since no heartbeat comes back on it.
     Then they greet each other on another one.

@@ -16,7 +16,7 @@ FORGOTTEN = UnknownTopic("orders", "")
 
 
 async def announced(group: Group, *, live: bool = False, drawn: bool = True) -> None:
-    """Have every store announce the source: some of them may not have heard of its end."""
+    """Let every store announce the source, as one does that has not heard of its end."""
     await group.announce(live=live)
     group.source.served.information.drawn = drawn
     for store in group.stores:

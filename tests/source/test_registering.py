@@ -175,7 +175,7 @@ async def test_a_living_source_is_the_reason_however_short_the_wait(
 
 
 async def refuse_until(stores: Stores, told: asyncio.Event, refusal: QuorateError) -> None:
-    """Have all stores refuse until the event is set."""
+    """Let all stores refuse until the event is set."""
     for store in stores:
         store.refusal = refusal
     await told.wait()

@@ -218,7 +218,7 @@ def test_messages_that_cannot_pass_are_not_read(
 
 
 def contents(frame: bytes, numbers: Sequence[int]) -> list[object]:
-    """What a batch has of each of these messages, which are its own or ten in a row."""
+    """Return the contents of a batch for each of these messages: its own, or ten in a row."""
     header = check_batch(frame)
     body = body_of(frame, header)
     columns = (

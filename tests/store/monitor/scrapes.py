@@ -19,7 +19,7 @@ Scrape = dict[str, float]
 
 
 class Scrapes:
-    """What Prometheus would have read so far."""
+    """The series that Prometheus would have read so far."""
 
     def __init__(
         self,

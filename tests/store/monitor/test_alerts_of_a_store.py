@@ -103,7 +103,7 @@ async def denied(channel: grpc.aio.Channel, calls: int) -> None:
 
 
 async def holed(client: Client) -> None:
-    """Have a store lack [10, 19]."""
+    """Make a store that lacks [10, 19]."""
     await client.promise()
     await client.begin()
     for first in (0, 20):

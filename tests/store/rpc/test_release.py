@@ -26,7 +26,7 @@ ORDERS, TRADES = SourceName("orders", 1), SourceName("trades", 1)
 async def release(
     client: Client, before: int, pattern: str = "", *, unread_too: bool = False
 ) -> dict[str, store_v1.ReleaseResponse]:
-    """What has gone of each topic, after a release of what was sent before this second."""
+    """Release all that was sent before this second; return the messages gone of each topic."""
     request = store_v1.ReleaseRequest(
         protocol_version=PROTOCOL_VERSION,
         topic_pattern=pattern,

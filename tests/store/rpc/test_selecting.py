@@ -27,7 +27,7 @@ from quorate.v1 import store_pb2 as store_v1
 
 
 def wanting(where: str | None, select: str | None) -> Wanted:
-    """What a subscription wants that gives this; payloads are JSON."""
+    """Return the selection of a subscription with these options; payloads are JSON."""
     return Wanted(
         None if where is None else Filter(where),
         None if select is None else Projection(select),
