@@ -300,7 +300,14 @@ class Round:
         for _ in range(self._mutator.random.randint(0, 6)):
             frames.append(self._frame(source, at, information))
             at += 3
-        return [self._maybe_changed(frame, 0.25) for frame in frames]
+        changed = [self._maybe_changed(frame, 0.25) for frame in frames]
+        return [self._on_lanes(frame) for frame in changed]
+
+    def _on_lanes(self, frame: Any) -> Message:
+        """Return a message with a frame, mostly on the first lane."""
+        lane = 1 if self._mutator.chance(0.95) else self._mutator.random.randrange(3)
+        sent = store_v1.LaneFrame(lane=lane, frame=frame)
+        return store_v1.AppendFrames(frames=[sent])
 
     def _frame(self, source: SourceName, at: int, information: v1.SourceInformation) -> v1.Frame:
         frame = batch(at, at + 2, self._epoch, source, key=b"k") if at < SEQUENCE_MAX - 9 else b""

@@ -29,7 +29,7 @@ from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.wire import held_to_wire, lineage_from_wire, lineage_to_wire
 from quorate.transport.channels import new_server
-from quorate.transport.failures import abort
+from quorate.transport.failures import abort, failure_to_wire
 from quorate.v1 import messages_pb2 as m
 from quorate.v1 import store_pb2 as v1
 from quorate.v1.store_pb2_grpc import StoreServicer, add_StoreServicer_to_server
@@ -196,17 +196,69 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             await abort(context, NotRegistered(topic, "another incarnation"))
 
     async def Append(
-        self, requests: AsyncIterator[m.Frame], context: Context
-    ) -> AsyncIterator[v1.AppendResponse]:
-        incoming = aiter(requests)
+        self, requests: AsyncIterator[v1.AppendFrames], context: Context
+    ) -> AsyncIterator[v1.AppendResponses]:
+        del context
+        told: asyncio.Queue[v1.LaneResponse | None] = asyncio.Queue()
+        reading = asyncio.ensure_future(self._read_lanes(requests, told))
+        try:
+            while (response := await told.get()) is not None:
+                yield v1.AppendResponses(responses=[response])
+        finally:
+            reading.cancel()
+
+    async def _read_lanes(
+        self,
+        requests: AsyncIterator[v1.AppendFrames],
+        told: asyncio.Queue[v1.LaneResponse | None],
+    ) -> None:
+        lanes: dict[int, asyncio.Queue[m.Frame | None]] = {}
+        serving: list[asyncio.Task[None]] = []
+        try:
+            async for request in requests:
+                await self.reading.wait()
+                for each in request.frames:
+                    if each.lane not in lanes:
+                        lanes[each.lane] = asyncio.Queue()
+                        stream = self._serve_lane(each.lane, lanes[each.lane], told)
+                        serving.append(asyncio.ensure_future(stream))
+                    frame = each.frame if each.HasField("frame") else None
+                    lanes[each.lane].put_nowait(frame)
+        finally:
+            for task in serving:
+                task.cancel()
+            told.put_nowait(None)
+
+    async def _serve_lane(
+        self,
+        number: int,
+        frames: asyncio.Queue[m.Frame | None],
+        told: asyncio.Queue[v1.LaneResponse | None],
+    ) -> None:
+        async def incoming() -> AsyncIterator[m.Frame]:
+            while (frame := await frames.get()) is not None:
+                yield frame
+
+        try:
+            async for response in self._append(incoming()):
+                told.put_nowait(v1.LaneResponse(lane=number, response=response))
+        except QuorateError as error:
+            failed = v1.AppendResponse(failed=failure_to_wire(error))
+            told.put_nowait(v1.LaneResponse(lane=number, response=failed))
+        finally:
+            told.put_nowait(v1.LaneResponse(lane=number))
+
+    async def _append(self, incoming: AsyncIterator[m.Frame]) -> AsyncIterator[v1.AppendResponse]:
         opening = (await anext(incoming)).open
         self.opens.append(opening)
         epoch = opening.information.epoch
         if epoch < self.promised:
-            await abort(context, Fenced("source", epoch, self.promised))
-        await self._check_named(opening.information.source.topic, opening.incarnation, context)
+            raise Fenced("source", epoch, self.promised)
+        topic = opening.information.source.topic
+        if opening.incarnation != self.incarnation:
+            raise NotRegistered(topic, "another incarnation")
         if epoch != self.begun:
-            await abort(context, NotRegistered(opening.information.source.topic, "not begun"))
+            raise NotRegistered(topic, "not begun")
         expected = opening.retained_from
         while expected in self.messages:
             expected += 1
@@ -226,7 +278,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             while True:
                 ending = self._taken_ending()
                 if ending is not None:
-                    await abort(context, ending)
+                    raise ending
                 while self.replaced:
                     yield v1.AppendResponse(replaced=self.replaced.pop(0))
                 upto = acknowledged
@@ -243,7 +295,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
                 elif reader.done():
                     error = reader.result()
                     if error is not None:
-                        await abort(context, error)
+                        raise error
                     return
                 else:
                     await self._news.wait()

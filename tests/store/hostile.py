@@ -19,7 +19,7 @@ from quorate.protocol.errors import QuorateError
 from quorate.protocol.patterns import PATTERN_LENGTH_MAX, UNICODE_CLASSES_MAX
 from quorate.store.node import StoreNode
 from quorate.transport.channels import open_blocking_channel
-from quorate.transport.failures import error_from_blocking_call
+from quorate.transport.failures import error_from_blocking_call, failure_from_wire
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -75,6 +75,18 @@ class Hostile:
         call = getattr(self.stub, method)(iter(requests), timeout=PATIENCE_SECONDS)
         while self._taken(lambda: next(call, None)) is not None:
             pass
+
+    def append(self, frames: Iterable[v1.Frame]) -> None:
+        """Send the frames of one source, and take all responses."""
+        bundles = (
+            store_v1.AppendFrames(frames=[store_v1.LaneFrame(lane=1, frame=each)])
+            for each in frames
+        )
+        call = self.stub.Append(bundles, timeout=PATIENCE_SECONDS)
+        while (responses := self._taken(lambda: next(call, None))) is not None:
+            for each in responses.responses:
+                if each.response.HasField("failed"):
+                    self.refused.append(failure_from_wire(each.response.failed, self._address))
 
     def _taken(self, take: Callable[[], Any]) -> Any:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from quorate.console.group.children import free_addresses as free_addresses
 from quorate.protocol.attributes import checked_attributes
 from quorate.protocol.framing import encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName
+from quorate.protocol.lanes import lane_end, lane_frame
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range
@@ -303,10 +305,7 @@ class Client:
     ) -> Stream:
         """incarnation: of the store; empty: the one that it has."""
         incarnation = incarnation or (await self.status()).incarnation
-        call = frames_to(
-            self.channel, "/quorate.v1.Store/Append", store_v1.AppendResponse.FromString
-        )
-        stream = Stream(self.address, call)
+        stream = Stream(self.address, LaneCall(self.channel))
         request = v1.AppendOpen(
             information=information(source, epoch, 1, stores, pacing),
             instance=instance,
@@ -356,10 +355,37 @@ class Client:
             raise error_from_call(self.address, error) from error
 
 
+class LaneCall:
+    """A call of Append that carries one lane."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._call: Any = frames_to(
+            channel, "/quorate.v1.Store/Append", store_v1.AppendResponses.FromString
+        )
+        self._heard: deque[store_v1.LaneResponse] = deque()
+        self.cancel = self._call.cancel
+
+    async def write(self, frame: bytes) -> None:
+        await self._call.write(lane_frame(1, frame))
+
+    async def done_writing(self) -> None:
+        await self._call.write(lane_end(1))
+
+    async def read(self) -> Any:
+        """The next response; EOF: the lane is over."""
+        while not self._heard:
+            responses = await self._call.read()
+            if responses is grpc.aio.EOF:
+                return responses
+            self._heard.extend(responses.responses)
+        heard = self._heard.popleft()
+        return heard.response if heard.HasField("response") else grpc.aio.EOF
+
+
 class Stream:
     """A source's stream into a store."""
 
-    def __init__(self, address: str, call: Any) -> None:
+    def __init__(self, address: str, call: LaneCall) -> None:
         self._address = address
         self.call = call
         self.next_sequence = 0

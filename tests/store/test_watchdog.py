@@ -113,18 +113,18 @@ def streams_much(client: Hostile) -> None:
     (large, first), (small, second), (described, third), (void, fourth) = opens_streams(client)
     named_large = source_from_wire(large)
     whole = [batch(at, at + 4095, source=named_large) for at in range(0, 40_960, 4096)]
-    client.stream("Append", [first, *(v1.Frame(batch=each, stable_upto=-1) for each in whole)])
+    client.append([first, *(v1.Frame(batch=each, stable_upto=-1) for each in whole)])
     named_small = source_from_wire(small)
     single = [batch(at, at, source=named_small) for at in range(SMALL_FRAMES)]
-    client.stream("Append", [second, *(v1.Frame(batch=each, stable_upto=-1) for each in single)])
+    client.append([second, *(v1.Frame(batch=each, stable_upto=-1) for each in single)])
     third.open.information.stores.extend(
         v1.StoreEntry(name=f"s{at}", address=f"127.0.0.1:{at}") for at in range(20_000)
     )
-    client.stream("Append", [third])
+    client.append([third])
     assert isinstance(client.refused[-1], InvalidArgument), described
     skips = [v1.Skip(first=at, last=at) for at in range(0, 2 * SMALL_FRAMES, 2)]
-    client.stream("Append", [fourth, *(v1.Frame(skip=each, stable_upto=-1) for each in skips)])
-    client.stream("Append", [append_open(void, b"x"), v1.Frame(batch=b"x" * 2_000_000)])
+    client.append([fourth, *(v1.Frame(skip=each, stable_upto=-1) for each in skips)])
+    client.append([append_open(void, b"x"), v1.Frame(batch=b"x" * 2_000_000)])
 
 
 def registers_receivers(client: Hostile) -> None:

@@ -36,7 +36,7 @@ async def make_sources(node: StoreNode) -> None:
             source = named(number)
             content = batch(0, 9, source=source_from_wire(source))
             frames = [append_open(source, incarnation), v1.Frame(batch=content, stable_upto=-1)]
-            client.stream("Append", frames)
+            client.append(frames)
 
     with Hostile(node.address) as client:
         await asyncio.to_thread(send, client)

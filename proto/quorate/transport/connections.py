@@ -18,6 +18,7 @@ from quorate.protocol.tls import Tls
 from quorate.protocol.wire import application_to_wire
 from quorate.transport.channels import LastingChannel
 from quorate.transport.heartbeat import Beating
+from quorate.transport.lanes import Lanes
 from quorate.transport.tracing import Tracing
 from quorate.v1.peer_pb2_grpc import PeerStub
 from quorate.v1.source_pb2_grpc import SourceStub
@@ -73,6 +74,11 @@ class Connection:
     def source(self) -> Any:
         """The stub for the next call to a source."""
         return self._shared.stubs.source
+
+    @property
+    def lanes(self) -> Lanes:
+        """The streams of all users to a store. They are over when the store is silent."""
+        return self._shared.lanes
 
     @property
     def openings(self) -> asyncio.Semaphore:
@@ -208,6 +214,7 @@ class _Shared:
         self._lasting = LastingChannel(address, tls)
         self._stubs = _Stubs(self._lasting.channel)
         self.beating = Beating(address, lambda: self.stubs.peer, heartbeat, self._tell)
+        self.lanes = Lanes(address, lambda: self.stubs.channel, self.beating.heard)
         self._beats = asyncio.get_running_loop().create_task(self.beating.run())
         self._unused = unused
 
@@ -219,6 +226,7 @@ class _Shared:
     async def close(self) -> None:
         self._beats.cancel()
         await asyncio.gather(self._beats, return_exceptions=True)
+        await self.lanes.close()
         await self._lasting.close()
 
     @property
@@ -230,6 +238,8 @@ class _Shared:
         return self._stubs
 
     def _tell(self, silence: Unreachable | None) -> None:
+        if silence is not None:
+            self.lanes.break_off(silence)
         for told in list(self.users.values()):
             if told is not None:
                 told(silence)

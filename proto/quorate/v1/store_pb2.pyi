@@ -145,6 +145,34 @@ class BeginResponse(_message.Message):
     known: _containers.RepeatedCompositeFieldContainer[StoreReplaced]
     def __init__(self, set_aside: _Optional[int] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ...) -> None: ...
 
+class AppendFrames(_message.Message):
+    __slots__ = ("frames",)
+    FRAMES_FIELD_NUMBER: _ClassVar[int]
+    frames: _containers.RepeatedCompositeFieldContainer[LaneFrame]
+    def __init__(self, frames: _Optional[_Iterable[_Union[LaneFrame, _Mapping]]] = ...) -> None: ...
+
+class LaneFrame(_message.Message):
+    __slots__ = ("lane", "frame")
+    LANE_FIELD_NUMBER: _ClassVar[int]
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    lane: int
+    frame: _messages_pb2.Frame
+    def __init__(self, lane: _Optional[int] = ..., frame: _Optional[_Union[_messages_pb2.Frame, _Mapping]] = ...) -> None: ...
+
+class AppendResponses(_message.Message):
+    __slots__ = ("responses",)
+    RESPONSES_FIELD_NUMBER: _ClassVar[int]
+    responses: _containers.RepeatedCompositeFieldContainer[LaneResponse]
+    def __init__(self, responses: _Optional[_Iterable[_Union[LaneResponse, _Mapping]]] = ...) -> None: ...
+
+class LaneResponse(_message.Message):
+    __slots__ = ("lane", "response")
+    LANE_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    lane: int
+    response: AppendResponse
+    def __init__(self, lane: _Optional[int] = ..., response: _Optional[_Union[AppendResponse, _Mapping]] = ...) -> None: ...
+
 class AppendResponse(_message.Message):
     __slots__ = ("opened", "durable", "failed", "replaced", "waited_for", "fragment_taken")
     OPENED_FIELD_NUMBER: _ClassVar[int]

@@ -48,8 +48,8 @@ class StoreStub(object):
                 _registered_method=True)
         self.Append = channel.stream_stream(
                 '/quorate.v1.Store/Append',
-                request_serializer=quorate_dot_v1_dot_messages__pb2.Frame.SerializeToString,
-                response_deserializer=quorate_dot_v1_dot_store__pb2.AppendResponse.FromString,
+                request_serializer=quorate_dot_v1_dot_store__pb2.AppendFrames.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.AppendResponses.FromString,
                 _registered_method=True)
         self.RegisterReceiver = channel.unary_unary(
                 '/quorate.v1.Store/RegisterReceiver',
@@ -182,7 +182,7 @@ class StoreServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Append(self, request_iterator, context):
-        """Carry the data of one source in the epoch that the source began at this store.
+        """Carry the data of all sources of a client, each in the epoch that it began at this store.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -358,8 +358,8 @@ def add_StoreServicer_to_server(servicer, server):
             ),
             'Append': grpc.stream_stream_rpc_method_handler(
                     servicer.Append,
-                    request_deserializer=quorate_dot_v1_dot_messages__pb2.Frame.FromString,
-                    response_serializer=quorate_dot_v1_dot_store__pb2.AppendResponse.SerializeToString,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.AppendFrames.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.AppendResponses.SerializeToString,
             ),
             'RegisterReceiver': grpc.unary_unary_rpc_method_handler(
                     servicer.RegisterReceiver,
@@ -552,8 +552,8 @@ class Store(object):
             request_iterator,
             target,
             '/quorate.v1.Store/Append',
-            quorate_dot_v1_dot_messages__pb2.Frame.SerializeToString,
-            quorate_dot_v1_dot_store__pb2.AppendResponse.FromString,
+            quorate_dot_v1_dot_store__pb2.AppendFrames.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.AppendResponses.FromString,
             options,
             channel_credentials,
             insecure,

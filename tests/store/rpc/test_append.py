@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
-import grpc.aio
 import pytest
 from tests import seams
 from tests.store.held_back import Store
@@ -24,35 +22,38 @@ PACED = v1.ReceiverPacing(messages=10, bytes=1000)
 
 
 class Source:
-    """Who calls, and the call's context at once."""
+    """Who sends on a lane, and the lane at once."""
 
     def __init__(self, store: Store) -> None:
-        self._sent: asyncio.Queue[Any] = asyncio.Queue()
+        self._sent: asyncio.Queue[v1.Frame | None] = asyncio.Queue()
         self._told: asyncio.Queue[store_v1.AppendResponse] = asyncio.Queue()
-        context: Any = self
-        self.call = AppendCall(store.engine, context, "s1:1", Listening())
+        self.call = AppendCall(store.engine, self, "s1:1", Listening())
         self.serving = asyncio.create_task(self.call.run())
 
     def send(self, frame: v1.Frame) -> None:
         self._sent.put_nowait(frame)
 
     def hang_up(self) -> None:
-        self._sent.put_nowait(grpc.aio.EOF)
+        self._sent.put_nowait(None)
 
     async def told(self) -> store_v1.AppendResponse:
         """What it is told next."""
         return await self._told.get()
 
-    # What the call does.
+    # What the stream does.
 
     def peer(self) -> str:
         return "ipv4:127.0.0.1:1"
 
-    async def read(self) -> Any:
+    async def read(self) -> v1.Frame | None:
         return await self._sent.get()
 
-    async def write(self, response: store_v1.AppendResponse) -> None:
-        self._told.put_nowait(response)
+    def tells(self) -> None:
+        asyncio.get_running_loop().call_soon(self._take)
+
+    def _take(self) -> None:
+        for response in self.call.responses():
+            self._told.put_nowait(response)
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ from quorate.transport.failures import errors_of, failure_from_wire
 from quorate.transport.identities import hash_of, new_token
 from quorate.transport.status import read_status, status_request
 from quorate.v1 import peer_pb2, queue_pb2, source_pb2, store_pb2
+from quorate.v1.messages_pb2 import Frame
 from quorate.v1.store_pb2_grpc import StoreServicer, StoreStub
 
 OPEN = {"Beat"}
@@ -178,10 +179,10 @@ async def test_no_call_is_served_to_a_stranger(guarded: Guarded) -> None:
             if method.name == "Acknowledge":
                 request.acknowledgements.add()
             called.add(method.name)
-            if method.name == "Restore":
-                # The error is in an answer.
+            # The error of these two is in an answer.
+            if (answered := {"Restore": restored, "Append": appended}.get(method.name)) is not None:
                 with pytest.raises(AccessDenied):
-                    await restored(channel)
+                    await answered(channel)
                 continue
             with pytest.raises(AccessDenied) as caught:
                 await first_answer(channel, method, request)
@@ -197,6 +198,16 @@ async def restored(channel: grpc.aio.Channel) -> None:
 
     answer = await anext(aiter(StoreStub(channel).Restore(requests())))
     raise failure_from_wire(answer.failed, "the store")
+
+
+async def appended(channel: grpc.aio.Channel) -> None:
+    """Open a lane, and raise the error with which it ends."""
+
+    async def requests() -> AsyncIterator[store_pb2.AppendFrames]:
+        yield store_pb2.AppendFrames(frames=[store_pb2.LaneFrame(lane=1, frame=Frame())])
+
+    answers = await anext(aiter(StoreStub(channel).Append(requests())))
+    raise failure_from_wire(answers.responses[0].response.failed, "the store")
 
 
 @pytest.mark.expects_log("may not")

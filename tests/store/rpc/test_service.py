@@ -20,6 +20,7 @@ from tests.store.support import (
     ORDERS,
     TRADES,
     Client,
+    LaneCall,
     Stream,
     batch,
     information,
@@ -197,8 +198,8 @@ async def test_a_stream_begins_with_its_opening(client: Client) -> None:
     call = await client.open()
     await call.send(v1.Frame(open=v1.AppendOpen()))
     assert isinstance(await call.ended(), InvalidArgument)
-    first: Stream = Stream(client.address, client.stub.Append())
-    await first.call.write(v1.Frame(batch=batch(0, 0)))
+    first = Stream(client.address, LaneCall(client.channel))
+    await first.send(v1.Frame(batch=batch(0, 0)))
     assert isinstance(await first.ended(), InvalidArgument)
 
 
@@ -217,7 +218,7 @@ async def test_a_corrupt_batch_ends_the_stream_and_loses_nothing(client: Client,
     assert (await client.fetch()).messages == messages(0, 19)
 
 
-async def test_a_frame_that_is_no_frame_harms_only_its_stream(client: Client) -> None:
+async def test_a_frame_that_is_no_frame_harms_only_its_client(client: Client) -> None:
     stream = await client.stream()
     await stream.append(0, 9)
     await stream.call.write(b"\xff\xff\xff\xff")

@@ -144,9 +144,9 @@ async def test_requests_that_cannot_be_decoded_fill_no_log(
 async def test_a_stream_that_says_nothing_is_ended(
     node: StoreNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seams.STORE_APPEND_FIRST_FRAME_SECONDS.replace(monkeypatch, 0.1)
+    seams.STORE_LANES_FIRST_FRAMES_SECONDS.replace(monkeypatch, 0.1)
     seams.STORE_RESTORE_SILENT_SECONDS.replace(monkeypatch, 0.1)
-    responses = store_v1.AppendResponse.FromString
+    responses = store_v1.AppendResponses.FromString
     async with Client(node.address) as client:
         call = frames_to(client.channel, "/quorate.v1.Store/Append", responses)
         with pytest.raises(Closed, match="call of append"), errors_of(client.address):

@@ -67,7 +67,7 @@ async def release(group: Group, *names: str) -> None:
 
 async def until(group: Group, holds: Callable[[], bool]) -> None:
     """Return once something holds, with all stores asking each other as fast as they can."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while not holds():
             for name in group.nodes:
                 group.peers(name).hurry()
@@ -329,8 +329,8 @@ async def test_sources_of_topics_with_keys_stay(tmp_path: Path) -> None:
 
 
 async def test_hundreds_leave_nothing_behind(group: Group) -> None:
-    for _ in range(8):
-        await asyncio.gather(*(sent(group, 1) for _ in range(50)))
+    for _ in range(10):
+        await asyncio.gather(*(sent(group, 1) for _ in range(20)))
     await release(group, *NAMES)
     await until(group, lambda: not any(engine_of(group, name).core.sources for name in NAMES))
     await no_rows(group)

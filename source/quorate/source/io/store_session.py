@@ -11,8 +11,6 @@ import logging
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-import grpc.aio
-
 from quorate.protocol.delays import Delays
 from quorate.protocol.errors import QuorateError, SourceActive, Unreachable
 from quorate.protocol.identity import StoreAddress
@@ -37,19 +35,17 @@ from quorate.source.protocol.registration import (
     Hold,
     OpenStream,
 )
-from quorate.transport.channels import UNANSWERED_SECONDS_MAX, frames_to
+from quorate.transport.channels import UNANSWERED_SECONDS_MAX
 from quorate.transport.connections import Connections
 from quorate.transport.delays import delay
 from quorate.transport.epochs import in_steps
-from quorate.transport.failures import error_from_call, errors_of, failure_from_wire
+from quorate.transport.failures import errors_of, failure_from_wire
+from quorate.transport.lanes import Lane
 from quorate.v1 import store_pb2 as v1
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
 
 _log = logging.getLogger("quorate.source")
-_APPEND = "/quorate.v1.Store/Append"
 _GOODBYE_SECONDS_MAX = 2.0
-
-AppendCall = grpc.aio.StreamStreamCall[bytes, v1.AppendResponse]
 
 
 class SessionOwner(Protocol):
@@ -84,7 +80,7 @@ class StoreSession:
         delays: Delays,
     ) -> None:
         self.store = store
-        self.connection = connections.connect(store.address, self._peer_told)
+        self.connection = connections.connect(store.address)
         self._application = connections.application
         self._owner = owner
         self._core = owner.core
@@ -92,8 +88,14 @@ class StoreSession:
         self._reg_id = store.reg_id or reg_id
         self._take_over = take_over
         self._delays = delays
+        self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
-        self._ending: asyncio.Future[QuorateError] | None = None
+        self._opens = 0
+        """The epoch of the stream that was opened last."""
+        self._opened: asyncio.Future[None] | None = None
+        """Done when the store has answered; None: no stream is open."""
+        self._ending: asyncio.Future[QuorateError | None] | None = None
+        """Why the open stream ends; None: as the source wanted."""
         self._failures = 0
         self._free_in: float | None = None
 
@@ -108,13 +110,7 @@ class StoreSession:
 
     def end_stream(self, error: QuorateError) -> None:
         """End the open stream, if there is one, and begin again."""
-        if self._ending is not None and not self._ending.done():
-            self._ending.set_result(error)
-
-    def _peer_told(self, silence: Unreachable | None) -> None:
-        """End the open stream of a store that is silent. The next one opens once it is heard."""
-        if silence is not None:
-            self.end_stream(silence)
+        self._end(error)
 
     async def run(self) -> None:
         """Run until cancelled, or until the stream has said goodbye."""
@@ -144,7 +140,7 @@ class StoreSession:
         self._owner.after_input()
 
     def _now(self) -> float:
-        return asyncio.get_running_loop().time()
+        return self._loop.time()
 
     async def _pause(self) -> None:
         """Wait before the same step is repeated; a new step ends the wait."""
@@ -245,56 +241,50 @@ class StoreSession:
         self._tell_known(response.known)
 
     async def _stream(self, epoch: int) -> None:
-        """Open the stream and keep it going until it fails. Raise the reason."""
-        ending = self._ending = asyncio.get_running_loop().create_future()
-        call: AppendCall = frames_to(self.connection.channel, _APPEND, v1.AppendResponse.FromString)
+        """Open the stream and keep it going until it ends. Raise the reason."""
+        opened = self._opened = self._loop.create_future()
+        ending = self._ending = self._loop.create_future()
+        self._opens = epoch
+        lane = self.connection.lanes.open(self._heard, self._over)
         try:
             async with self.connection.openings:
-                await self._open(call, epoch)
-            reader = asyncio.ensure_future(self._read(call))
-            writer = asyncio.ensure_future(self._write(call))
-            try:
-                await asyncio.wait({reader, writer, ending}, return_when=asyncio.FIRST_COMPLETED)
-                if writer.done():
-                    # The reader learns a little later why the stream ended.
-                    await asyncio.wait(
-                        {reader, ending},
-                        timeout=_GOODBYE_SECONDS_MAX,
-                        return_when=asyncio.FIRST_COMPLETED,
-                    )
-                if ending.done():
-                    raise ending.result()
-                if reader.done():
-                    reader.result()
-                if writer.done():
-                    writer.result()
-            finally:
-                reader.cancel()
-                writer.cancel()
-                await asyncio.gather(reader, writer, return_exceptions=True)
+                await lane.write(self._core.open_frame(self.store.name, self._application))
+                await asyncio.wait(
+                    (opened, ending),
+                    timeout=UNANSWERED_SECONDS_MAX,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+            if not opened.done() and not ending.done():
+                raise Unreachable(self.store.address, "no answer to the opened stream")
+            await self._serve(lane, ending)
         finally:
-            self._ending = None
-            call.cancel()
+            self._ending = self._opened = None
+            lane.close()
 
-    async def _open(self, call: AppendCall, epoch: int) -> None:
+    async def _serve(self, lane: Lane, ending: asyncio.Future[QuorateError | None]) -> None:
+        """Write until the stream ends. Raise the reason."""
+        if ending.done():
+            raise ending.result() or Unreachable(self.store.address, "the source ends")
+        writer = asyncio.ensure_future(self._write(lane))
         try:
-            await call.write(self._core.open_frame(self.store.name, self._application))
-            async with asyncio.timeout(UNANSWERED_SECONDS_MAX):
-                response = await call.read()
-        except TimeoutError:
-            raise Unreachable(self.store.address, "no answer to the opened stream") from None
-        except grpc.aio.AioRpcError as error:
-            raise error_from_call(self.store.address, error) from error
-        except asyncio.InvalidStateError:
-            raise Unreachable(self.store.address, "it did not take the stream") from None
-        if not isinstance(response, v1.AppendResponse) or not response.HasField("opened"):
-            raise Unreachable(self.store.address, "the stream ended at once")
-        opened = response.opened
+            await asyncio.wait((writer, ending), return_when=asyncio.FIRST_COMPLETED)
+            if writer.done():
+                # Why the stream ends, or that the store has all, is heard a little later.
+                await asyncio.wait((ending,), timeout=_GOODBYE_SECONDS_MAX)
+        finally:
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+        if not ending.done():
+            writer.result()
+        elif (error := ending.result()) is not None:
+            raise error
+
+    def _take_opened(self, opened: v1.AppendOpened) -> None:
         self._tell_known(opened.known)
         self._tell_receivers(opened)
         if not self._core.opened(
             self.store.name,
-            epoch,
+            self._opens,
             opened.next_sequence,
             opened.durability,
             self._now(),
@@ -314,27 +304,40 @@ class StoreSession:
             )
         self._core.receivers_told(self.store.name, told_from_wire(opened.waited_for))
 
-    async def _read(self, call: AppendCall) -> None:
+    def _over(self, error: QuorateError | None) -> None:
+        """End the stream, because its lane is over."""
+        if error is None and not self._core.closing:
+            error = Unreachable(self.store.address, "the store ended the stream")
+        self._end(error)
+
+    def _end(self, error: QuorateError | None) -> None:
+        if self._ending is not None and not self._ending.done():
+            self._ending.set_result(error)
+
+    def _heard(self, response: v1.AppendResponse) -> None:
+        """Take a response of the store."""
         try:
-            while isinstance(response := await call.read(), v1.AppendResponse):
-                self.connection.heard()
-                if not response.HasField("durable"):
-                    self._other(response)
-                    continue
+            if response.HasField("durable"):
                 self._failures = 0
                 self._core.acknowledged(self.store.name, response.durable.upto, self._now())
                 self._owner.after_input()
                 self._owner.store_idle()
-        except grpc.aio.AioRpcError as error:
-            raise error_from_call(self.store.address, error) from error
-        if not self._core.closing:
-            raise Unreachable(self.store.address, "the store ended the stream")
+            else:
+                self._other(response)
+        except QuorateError as error:
+            self._end(error)
+        except Exception as error:
+            _log.exception("the session with store %s broke", self.store.name)
+            self._end(Unreachable(self.store.address, repr(error)))
 
     def _other(self, response: v1.AppendResponse) -> None:
         """Take a response that is no acknowledgement. Raise why the store ends the stream, if it
         does."""
         if response.HasField("failed"):
             raise failure_from_wire(response.failed, self.store.address)
+        if response.HasField("opened") and self._opened is not None and not self._opened.done():
+            self._take_opened(response.opened)
+            self._opened.set_result(None)
         if response.HasField("fragment_taken"):
             taken = response.fragment_taken
             streams = self._core.streams
@@ -346,21 +349,18 @@ class StoreSession:
             self._core.receivers_told(self.store.name, told_from_wire(response.waited_for))
             self._owner.after_receivers()
 
-    async def _write(self, call: AppendCall) -> None:
-        try:
-            while True:
-                self._news.clear()
-                frame = self._core.next_frame(self.store.name, self._now())
-                if frame is not None:
-                    await call.write(frame)
-                elif self._core.streams.holds_back(self.store.name):
-                    await self._news.wait()
-                elif self._core.closing:
-                    await call.write(self._core.goodbye_frame())
-                    await call.done_writing()
-                    return
-                else:
-                    self._owner.store_idle()
-                    await self._news.wait()
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            raise Unreachable(self.store.address, "the stream broke") from None
+    async def _write(self, lane: Lane) -> None:
+        while True:
+            self._news.clear()
+            frame = self._core.next_frame(self.store.name, self._now())
+            if frame is not None:
+                await lane.write(frame)
+            elif self._core.streams.holds_back(self.store.name):
+                await self._news.wait()
+            elif self._core.closing:
+                await lane.write(self._core.goodbye_frame())
+                lane.end()
+                return
+            else:
+                self._owner.store_idle()
+                await self._news.wait()

@@ -1,6 +1,6 @@
-"""The call Append: the stream of one source into the store.
+"""The stream of one source into the store, on a lane of the call Append.
 
-The call reads frames, hands them to the rules, submits the rows, and acknowledges durable batches
+The stream reads frames, hands them to the rules, submits the rows, and acknowledges durable batches
 with one acknowledgement a commit. Which batches may be taken is decided in
 quorate.store.rules.stream.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import grpc.aio
 
@@ -25,12 +25,12 @@ from quorate.protocol.framing import first_of
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.wire import application_from_wire, pacing_from_wire
 from quorate.store.engine import Engine
-from quorate.store.rpc.long_requests import check_description, in_time
+from quorate.store.rpc.long_requests import check_description
 from quorate.store.rules.lifetimes import lifetimes_from_wire
 from quorate.store.rules.receivers import waited_for
 from quorate.store.rules.source_state import AppendStream
 from quorate.store.storage.interface import Write
-from quorate.transport.failures import check_version, failure_to_wire
+from quorate.transport.failures import check_version
 from quorate.transport.heartbeat import Client, Listening
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -40,10 +40,6 @@ _log = logging.getLogger("quorate.store.rpc.append")
 Context = grpc.aio.ServicerContext[Any, Any]
 
 _INSTANCE_BYTES_MAX = 64
-_LAST_WORD_SECONDS = 1.0
-FIRST_FRAME_SECONDS = 10.0
-"""Seconds within which a call of Append must say which stream it is. Later the client's heartbeats
-are listened to."""
 RECEIVERS_SECONDS = 0.1
 """Seconds between two reports of the receivers' positions to a source that waits for them."""
 
@@ -64,17 +60,17 @@ def _check_stable(frame: v1.Frame) -> None:
 class _Fragments:
     """The fragments of one message that were written, and of which the source is to be told."""
 
-    def __init__(self, sequence: int, news: asyncio.Event) -> None:
-        """sequence: the number of the message. news: is set when there is something to tell."""
+    def __init__(self, sequence: int, tells: Callable[[], None]) -> None:
+        """sequence: the number of the message. tells: is called when there is something to tell."""
         self._sequence = sequence
         self.upto = 0
         """The bytes that were written of it; 0: the source knows."""
-        self._news = news
+        self._tells = tells
 
     def acknowledge(self, upto: int) -> None:
         """Note that so many bytes were written."""
         self.upto = upto
-        self._news.set()
+        self._tells()
 
     def response(self) -> store_v1.AppendResponse:
         """Return what tells the source."""
@@ -83,28 +79,39 @@ class _Fragments:
         return store_v1.AppendResponse(fragment_taken=taken)
 
 
-class AppendCall:
-    """One call of Append, from its first frame to its end."""
+class Lane(Protocol):
+    """The lane of a stream."""
 
-    def __init__(
-        self, engine: Engine, context: Context, address: str, listening: Listening
-    ) -> None:
+    def peer(self) -> str:
+        """Return the connection of the client."""
+
+    async def read(self) -> v1.Frame | None:
+        """Return the next frame; None: none comes."""
+
+    def tells(self) -> None:
+        """Note that the stream has responses."""
+
+
+class AppendCall:
+    """The stream on one lane, from its first frame to its end."""
+
+    def __init__(self, engine: Engine, lane: Lane, address: str, listening: Listening) -> None:
         """listening: to the source, whose stream ends when it is silent."""
+        self._lane = lane
         self._listening = listening
         self._engine = engine
         self._streams = engine.core.streams
-        self._context = context
         self._address = address
         self._over: asyncio.Future[QuorateError] = asyncio.get_running_loop().create_future()
-        self._durable = asyncio.Event()
+        self._opened: store_v1.AppendOpened | None = None
+        """The answer to the first frame, until it is told."""
         self._upto = NOTHING
         self._told = NOTHING
-        self._fragments = _Fragments(NOTHING, self._durable)
+        self._fragments = _Fragments(NOTHING, lane.tells)
         self._replaced: list[store_v1.StoreReplaced] = []
         self._receivers: store_v1.WaitedFor | None = None
         """The positions to report of the receivers for which the source waits; None: for none."""
         self._receivers_told: store_v1.WaitedFor | None = None
-        self._last_word = False
         self._commit = 0
 
     def end(self, error: QuorateError) -> None:
@@ -115,7 +122,7 @@ class AppendCall:
     def acknowledge(self, upto: int) -> None:
         """Acknowledge everything up to this number as durable."""
         self._upto = upto
-        self._durable.set()
+        self._lane.tells()
 
     def replaced(self, store: store_v1.StoreReplaced) -> None:
         """Tell the source that another store has a new incarnation, before later acknowledgements.
@@ -124,12 +131,12 @@ class AppendCall:
         the ones that this store sends from now on.
         """
         self._replaced.append(store)
-        self._durable.set()
+        self._lane.tells()
 
     async def run(self) -> None:
         """Serve the call. Raises the error with which it must fail."""
-        frame = await in_time(self._context.read(), FIRST_FRAME_SECONDS, "append")
-        if frame is grpc.aio.EOF:
+        frame = await self._lane.read()
+        if frame is None:
             return
         stream = await self._open(frame)
         name = stream.state.name
@@ -138,7 +145,7 @@ class AppendCall:
             self.end(Closed(f"The stream of {name} ({silence})"))
 
         try:
-            with self._listening.to(self._context.peer(), silenced) as client:
+            with self._listening.to(self._lane.peer(), silenced) as client:
                 await self._serve(stream, client)
         finally:
             self._engine.closed(stream)
@@ -172,19 +179,19 @@ class AppendCall:
             if waits:
                 self._receivers = waited_for(stream.state)
             await engine.made_durable(stream.state, change)
-            opened = store_v1.AppendOpened(
+            self._opened = store_v1.AppendOpened(
                 next_sequence=change.answer.next_sequence,
                 durability=engine.durability(stream.state.name.topic),
                 known=engine.core.standing.known(),
                 waited_for=self._receivers,
                 message_bytes_max=self._streams.message_bytes_max,
             )
-            await self._context.write(store_v1.AppendResponse(opened=opened))
         except BaseException:
             engine.closed(stream)
             raise
         self._upto = self._told = change.answer.next_sequence - 1
         self._receivers_told = self._receivers
+        self._lane.tells()
         _log.info(
             "stream of %s, epoch %d, goes on at %d",
             stream.state.name,
@@ -195,20 +202,14 @@ class AppendCall:
 
     async def _serve(self, stream: AppendStream, client: Client) -> None:
         reading = asyncio.create_task(self._read(stream, client))
-        sending = asyncio.create_task(self._send())
-        tasks = [reading, sending]
+        tasks: list[asyncio.Task[None]] = [reading]
         if self._receivers is not None:
             tasks.append(asyncio.create_task(self._watch_receivers(stream)))
         try:
-            await asyncio.wait((reading, sending, self._over), return_when=asyncio.FIRST_COMPLETED)
-            # The taken batches are acknowledged before the source hears why the call ends.
+            await asyncio.wait((reading, self._over), return_when=asyncio.FIRST_COMPLETED)
+            # The taken batches are acknowledged before the source hears why the stream ends.
             if self._engine.writer.failure is None:
                 await self._engine.writer.durable(self._commit)
-            self._last_word = True
-            self._durable.set()
-            # Let both tasks end by themselves: a write under way cannot be taken back.
-            # A source that has heard the cause hangs up, which ends the reading.
-            await asyncio.wait((reading, sending), timeout=_LAST_WORD_SECONDS)
         finally:
             for task in tasks:
                 task.cancel()
@@ -218,14 +219,12 @@ class AppendCall:
         reading.result()
 
     async def _read(self, stream: AppendStream, client: Client) -> None:
-        """Take frames until the source sends no more; drop them once the stream is over."""
+        """Take frames until the source sends no more, or the stream is over."""
         durability = self._engine.durability(stream.state.name.topic)
         while True:
-            frame = await self._context.read()
-            if frame is grpc.aio.EOF:
+            frame = await self._lane.read()
+            if frame is None or self._over.done():
                 return
-            if self._over.done():
-                continue
             client.heard()
             stable_upto = stream.state.held.stable_upto
             try:
@@ -285,7 +284,7 @@ class AppendCall:
         arrival = stream.arrival
         assert arrival is not None
         if not at:
-            self._fragments = _Fragments(arrival.header.first, self._durable)
+            self._fragments = _Fragments(arrival.header.first, self._lane.tells)
         # The sync of the batch's own rows is the fragments' sync, too.
         upto = at + len(data)
         self._commit = engine.submit(stream.state, writes, False, self._fragments, upto)
@@ -316,26 +315,22 @@ class AppendCall:
         if writes:
             self._commit = engine.submit(stream.state, writes)
 
-    async def _send(self) -> None:
-        while not self._last_word or self._upto > self._told:
-            await self._durable.wait()
-            self._durable.clear()
-            while self._replaced:
-                store = self._replaced.pop(0)
-                await self._context.write(store_v1.AppendResponse(replaced=store))
-            if (receivers := self._receivers) is not self._receivers_told:
-                await self._context.write(store_v1.AppendResponse(waited_for=receivers))
-                self._receivers_told = receivers
-            upto = self._upto
-            if self._fragments.upto:
-                await self._context.write(self._fragments.response())
-            if upto > self._told:
-                durable = store_v1.Durable(upto=upto)
-                await self._context.write(store_v1.AppendResponse(durable=durable))
-                self._told = upto
-        if self._over.done():
-            failed = failure_to_wire(self._over.result())
-            await self._context.write(store_v1.AppendResponse(failed=failed))
+    def responses(self) -> list[store_v1.AppendResponse]:
+        """Return what the source is to be told now, in this order."""
+        found = [store_v1.AppendResponse(replaced=each) for each in self._replaced]
+        self._replaced.clear()
+        if self._opened is not None:
+            found.insert(0, store_v1.AppendResponse(opened=self._opened))
+            self._opened = None
+        if (receivers := self._receivers) is not self._receivers_told:
+            found.append(store_v1.AppendResponse(waited_for=receivers))
+            self._receivers_told = receivers
+        if self._fragments.upto:
+            found.append(self._fragments.response())
+        if (upto := self._upto) > self._told:
+            found.append(store_v1.AppendResponse(durable=store_v1.Durable(upto=upto)))
+            self._told = upto
+        return found
 
     async def _watch_receivers(self, stream: AppendStream) -> None:
         """Report the receivers' positions to a source that waits for them, after each change."""
@@ -346,4 +341,4 @@ class AppendCall:
                 # The rows of these positions may not be durable yet.
                 await self._engine.writer.durable(self._engine.submitted(stream.state))
                 self._receivers = receivers
-                self._durable.set()
+                self._lane.tells()

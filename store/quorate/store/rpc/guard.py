@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    aclosing,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -20,6 +26,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from quorate.protocol.access import EVERYTHING, Access, Subject, Verb
 from quorate.protocol.errors import AccessDenied, LimitReached, QuorateError
 from quorate.store.rpc.append import Context
+from quorate.store.rpc.lanes import Pace
 from quorate.store.rules.quotas import Quotas, Use
 from quorate.transport.identities import Tokens, names_of
 from quorate.v1 import messages_pb2 as v1
@@ -203,7 +210,7 @@ def guarded(service: Any, admission: Admission, descriptor: ServiceDescriptor) -
         if method.name not in CALLS:
             raise KeyError(method.name)
         if method.name == "Append":
-            return _with_first_frame(serve, admit)
+            return _with_lanes(serve, admit)
         if method.client_streaming:
             return _with_first_request(serve, admit)
         if method.server_streaming:
@@ -271,34 +278,13 @@ def _with_first_request(serve: Any, admit: Admit) -> Any:
     return call
 
 
-def _with_first_frame(serve: Any, admit: Admit) -> Any:
+def _with_lanes(serve: Any, admit: Admit) -> Any:
     async def call(requests: Any, context: Context) -> None:
-        with ExitStack() as stack:
-            await serve(requests, _Frames(context, admit, stack))
+        @contextmanager
+        def admitted(frame: v1.Frame) -> Iterator[Pace]:
+            with admit(frame, context) as use:
+                yield partial(_pace, use)
+
+        await serve(requests, context, admitted)
 
     return call
-
-
-class _Frames:
-    """The context of a call of Append, which admits the call when its first frame is read."""
-
-    def __init__(self, context: Context, admit: Admit, stack: ExitStack) -> None:
-        """stack: is left when the call ends."""
-        self._context = context
-        self._admit = admit
-        self._stack = stack
-        self._use: Use | None = None
-
-    async def read(self) -> Any:
-        """Read a frame. Raises AccessDenied, LimitReached."""
-        frame = await self._context.read()
-        if not isinstance(frame, v1.Frame):
-            return frame
-        if self._use is None:
-            # The frames that follow are of the stream that the first one opens.
-            self._use = self._stack.enter_context(self._admit(frame, self._context))
-        await _pace(self._use, frame)
-        return frame
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import aclosing
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from quorate.protocol.errors import (
@@ -37,15 +38,12 @@ from quorate.protocol.wire import (
 )
 from quorate.store import watchers
 from quorate.store.engine import Engine
-from quorate.store.rpc.append import (
-    AppendCall,
-    Context,
-    check_instance,
-)
+from quorate.store.rpc.append import Context, check_instance
 from quorate.store.rpc.backup import Backups
 from quorate.store.rpc.fetch import fetch
 from quorate.store.rpc.inventory import inventory
 from quorate.store.rpc.journal import JournalReports
+from quorate.store.rpc.lanes import AdmitLane, Lanes, admit_all
 from quorate.store.rpc.locate import locate
 from quorate.store.rpc.long_requests import (
     check_acknowledgements,
@@ -166,6 +164,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._listening = listening
         self._requests = Requests(engine, keeper, upkeep.losses)
         self._restoring = Restoring(engine, keeper, upkeep.repair.filler, upkeep.losses)
+        self._calls: set[Lanes] = set()
         self._checked = asyncio.Event()
         self.stopping: QuorateError | None = None
         """The error with which new calls are refused; None: they are served."""
@@ -175,6 +174,8 @@ class Service(StoreServicer):  # type: ignore[misc]
         self.stopping = self.stopping or reason
         self._checked.set()
         self._engine.end_all(reason)
+        for lanes in self._calls:
+            lanes.stop()
         self._engine.directory.wake()
         self._engine.tail.wake()
         self._engine.stable_tail.wake()
@@ -219,12 +220,16 @@ class Service(StoreServicer):  # type: ignore[misc]
 
     async def refuse(self, context: Context, error: QuorateError) -> NoReturn:
         """End a call with an error."""
+        self._refused(context, error)
+        await abort(context, error)
+
+    def _refused(self, context: Context, error: QuorateError) -> None:
+        """Count and log an error with which a call, or a part of one, ends."""
         self._engine.rejected += 1
         if isinstance(error, AccessDenied):
             self._engine.denied.add(time.monotonic())
         level = self._refusals.level(_host_of(context), error)
         _log.log(level, "refused %s: %s", type(error).__name__, error)
-        await abort(context, error)
 
     # Sources.
 
@@ -282,12 +287,18 @@ class Service(StoreServicer):  # type: ignore[misc]
         known = self._engine.core.standing.known()
         return store_v1.BeginResponse(set_aside=set_aside, known=known)
 
-    async def Append(self, _: Any, context: Context) -> None:
+    async def Append(self, _: Any, context: Context, admit: AdmitLane = admit_all) -> None:
+        """admit: admits each lane of the call."""
+        refused = partial(self._refused, context)
+        lanes = Lanes(self._engine, context, self._address, self._listening, admit, refused)
+        self._calls.add(lanes)
         try:
             await self.serving()
-            await AppendCall(self._engine, context, self._address, self._listening).run()
+            await lanes.run()
         except QuorateError as error:
             await self.refuse(context, error)
+        finally:
+            self._calls.discard(lanes)
 
     # Receivers.
 
