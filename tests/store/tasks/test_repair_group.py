@@ -638,3 +638,39 @@ async def test_a_repair_that_was_killed_goes_on(
             assert len((await two.fetch()).messages) == 1000
     finally:
         let.set()
+
+
+async def test_a_source_without_news_is_left_alone_until_a_peer_has_news(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store with a thousand idle sources looked after each of them every second."""
+    seams.REPAIR_QUIET_ROUNDS_MAX.replace(monkeypatch, 1 << 40)
+    looks, at_rest = 0, asyncio.Event()
+    mend = seams.REPAIR_MEND.real()
+
+    async def counted(self: Any, state: SourceState, case: Any, fresh: bool) -> Any:
+        nonlocal looks
+        looks += self._engine.core.store == "s2"
+        if case.quiet_rounds >= 1 << 8:
+            at_rest.set()
+        return await mend(self, state, case, fresh)
+
+    seams.REPAIR_MEND.replace(monkeypatch, counted)
+    one, two = await group.start("s1"), await group.start("s2")
+    for client in (one, two):
+        await client.promise()
+        await client.begin(FIRST, membership=RECORD)
+        stream = await client.open()
+        await stream.append(0, 9)
+        await stream.close()
+    async with asyncio.timeout(60):
+        await at_rest.wait()
+    looked = looks
+    assert looked < 100
+    stream = await one.open()
+    await stream.append(10, 19)
+    await stream.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=19))
+    async with asyncio.timeout(60):
+        while (await two.fetch()).messages.get(19) != payload(19):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    assert looks > looked

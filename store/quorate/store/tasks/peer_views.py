@@ -79,6 +79,14 @@ class Neighbours:
         by_store.pop(self._engine.core.store, None)
         return [view_of(answer, source) for answer in by_store.values()] + views
 
+    def may_have_begun(self, source: SourceName) -> bool:
+        """Return whether a peer may have a later begin of a source than this store."""
+        state, answers = self._engine.core.sources.get(source), self.answers()
+        begun_epoch = state.registration.begun_epoch if state is not None else 0
+        return any(
+            answer.knowledge(source).begun_epoch > begun_epoch for answer in answers
+        ) or not self._addresses(source) <= {answer.address for answer in answers}
+
     def _addresses(self, source: SourceName) -> set[str]:
         """Return the addresses of the peers and of the stores that the source named."""
         state = self._engine.core.sources.get(source)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -34,7 +34,7 @@ from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.acceptor import Missed
 from quorate.store.rules.conflicts import Conflict, conflicts, fence, parted, settle
 from quorate.store.rules.digest import BLOCK
-from quorate.store.rules.peer_knowledge import SourceKnowledge
+from quorate.store.rules.peer_knowledge import PeerAnswer, SourceKnowledge
 from quorate.store.rules.readmission import reg_id_of
 from quorate.store.rules.retention import take_over
 from quorate.store.rules.source_state import Change, SourceState
@@ -66,6 +66,8 @@ _log = logging.getLogger("quorate.store.tasks.repair")
 
 ROUND_SECONDS = 1.0
 """Seconds from one round of repair to the next."""
+QUIET_ROUNDS_MAX = 8
+"""Rounds for which repair leaves a source alone of which neither this store nor a peer has news."""
 COMPARE_SECONDS = 60.0
 """Seconds from one comparison of newly stable messages with a peer to the next."""
 COMPARE_ALL_SECONDS = 24 * 3600.0
@@ -103,6 +105,11 @@ class _Case:
     """The time before which repair leaves the source alone, by the clock of repair."""
     failures: int = 0
     """The number of times in a row that no peer could help."""
+    seen: object = None
+    """The state of the source, here and at the peers, when repair last looked."""
+    quiet_rounds: int = 0
+    """The rounds for which repair leaves the source alone while its state is that; 0: it looks when
+    `until` has come."""
     lacking: int = 0
     """The number of messages that were missing when repair last looked."""
     complained: list[Range] = field(default_factory=list)
@@ -164,15 +171,15 @@ class Repair:
         """Repair and compare each source when it is due, until cancelled."""
         while True:
             await self._adopt_all()
-            turn = Turn(self._clock)
+            answers, turn = self._neighbours.answers(), Turn(self._clock)
             for state in list(self._engine.core.sources.values()):
                 await turn.pause()
-                case = self._case(state)
-                if self._clock() >= case.until:
-                    await self._look_after(state, case)
+                case, seen = self._case(state), _seen(state, answers)
+                if self._clock() >= case.until or (case.quiet_rounds and seen != case.seen):
+                    await self._look_after(state, case, seen)
             await asyncio.sleep(ROUND_SECONDS)
 
-    async def _look_after(self, state: SourceState, case: _Case) -> None:
+    async def _look_after(self, state: SourceState, case: _Case, seen: object) -> None:
         async with self._turn:
             done = await self._tried(state, self._mend(state, case, fresh=False))
             if done:
@@ -180,7 +187,12 @@ class Repair:
             self._note_conflicts(state, case)
             self._now = "idle"
         case.failures = 0 if done else case.failures + 1
-        rest = ROUND_SECONDS if done else delays.delay_after(delays.REPAIR, case.failures)
+        is_quiet = done and seen == case.seen
+        case.quiet_rounds = min(2 * case.quiet_rounds or 1, QUIET_ROUNDS_MAX) if is_quiet else 0
+        case.seen = seen
+        rest = (case.quiet_rounds or 1) * ROUND_SECONDS
+        if not done:
+            rest = delays.delay_after(delays.REPAIR, case.failures)
         case.until = self._clock() + rest
 
     async def _tried(self, state: SourceState, work: object) -> bool:
@@ -208,6 +220,8 @@ class Repair:
                 knowledge = answer.sources.get(source)
                 if state is not None and knowledge is not None:
                     self._learn_losses(state, knowledge, answer.store)
+            if not self._neighbours.may_have_begun(source):
+                continue
             try:
                 await self._adopt(source)
             except QuorateError as error:
@@ -569,3 +583,15 @@ def _by_peer(errands: list[plan.Errand]) -> list[tuple[plan.PeerView, list[Range
     for errand in errands:
         found.setdefault(errand.peer.address, (errand.peer, []))[1].append(errand.wanted)
     return list(found.values())
+
+
+def _seen(state: SourceState, answers: Sequence[PeerAnswer]) -> object:
+    """Return what repair acts on: it has nothing new to do for a source while this is the same."""
+    record, held = state.registration, state.held
+    theirs = [
+        (each.begun_epoch, each.ended_epoch, each.stable_upto, each.retained_from, len(each.held))
+        for answer in answers
+        if (each := answer.sources.get(state.name)) is not None
+    ]
+    own = (record.promised_epoch, record.begun_epoch, held.next_sequence, held.stable_upto)
+    return (own, held.retained_from, state.unreadable, theirs)
