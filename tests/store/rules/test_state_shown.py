@@ -14,7 +14,8 @@ from quorate.protocol.framing import body_of, check_batch, encode_batch, read_he
 from quorate.protocol.keying import Keying, Missing
 from quorate.protocol.payloads import document_of
 from quorate.protocol.ranges import Range
-from quorate.store.rules.state_rows import candidates_of, frame_of
+from quorate.store.rules.state_candidates import candidates_of
+from quorate.store.rules.state_rows import frame_of
 from quorate.store.rules.state_shown import ShownRow, quick_document_of
 from quorate.store.storage.state_records import unpack_candidate
 

@@ -31,7 +31,7 @@ from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import Missing
 from quorate.protocol.ranges import Range
-from quorate.store.rules.state_rows import candidates_of
+from quorate.store.rules.state_candidates import candidates_of
 from quorate.store.storage.index import entries
 from quorate.store.storage.interface import Table, Write
 from quorate.store.storage.records import position_key

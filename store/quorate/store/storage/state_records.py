@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
-from operator import itemgetter
 from typing import NamedTuple
 
 from quorate.protocol.bookmarks import Place
@@ -34,6 +34,8 @@ NEVER = 2**63 - 1
 _EXPIRES = slice(24, 32)
 """The place of the time at which a candidate expires, in its packed form."""
 _NEVER_PACKED = _TIME.pack(NEVER)
+_write: Callable[[tuple[Table, bytes, bytes]], Write] = partial(tuple.__new__, Write)
+"""Make a row to write of its fields. It is sooner done than by the name of its type."""
 _ABOVE = b"\xff" * (_SESSION.size + 1)
 """It is above every part of a key that follows a prefix: keys of topics begin with a letter."""
 
@@ -88,10 +90,10 @@ def rows_to_write(prefix: bytes, session_id: int, packed: Mapping[bytes, bytes])
     They are in the order of their keys: the database takes rows in order sooner.
     """
     before, behind = _ROWS + prefix, _END + _SESSION.pack(session_id)
-    keys = [before + key.replace(b"\0", b"\0\xff") + behind for key in packed]
-    rows = list(map(Write, repeat(Table.STATE), keys, packed.values()))
-    rows.sort(key=itemgetter(1))
-    return rows
+    ordered = sorted(packed)
+    keys = [before + key.replace(b"\0", b"\0\xff") + behind for key in ordered]
+    values = map(packed.__getitem__, ordered)
+    return list(map(_write, zip(repeat(Table.STATE), keys, values, strict=False)))
 
 
 def _before_session(prefix: bytes, key: bytes) -> bytes:
