@@ -114,6 +114,14 @@ def before_keyed_payloads(keys: Sequence[bytes]) -> list[bytes]:
     return [before_key[len(key)] + key + _EQUAL for key in keys]
 
 
+def key_of_one(body: bytes) -> bytes | None:
+    """Return the key of a body of one message. Raises CorruptBatch."""
+    size_at = len(_KEY_ALONE)
+    if body.startswith(_KEY_ALONE) and (size := body[size_at]) < 0x80:
+        return body[size_at + 1 : size_at + 1 + size]
+    return Body(body, 0, 1).read_keys()[0]
+
+
 def _size(number: int) -> bytes:
     return _SIZES[number] if number < len(_SIZES) else varint(number)
 

@@ -114,12 +114,18 @@ def rows_among(
     """
     newest: Candidate | None = None
     same = b""
+    first_epoch_of = generations.get
     for key, value in stored:
         if (own := same_key(key)) != same:
             if newest is not None and is_row(newest, now_ns):
                 yield same, newest
             newest, same = None, own
-        newest = _newer(newest, unpack_candidate(key, value), generations)
+        each = unpack_candidate(key, value)
+        if newest is not None:
+            newest = _newer(newest, each, generations)
+        elif (first_epoch := first_epoch_of(each.session_id)) is not None:
+            # Most keys have one candidate: `_newer` would say the same of it.
+            newest = each if first_epoch <= each.epoch else None
     if newest is not None and is_row(newest, now_ns):
         yield same, newest
 

@@ -25,6 +25,7 @@ _PREFIX_BYTES = 16
 _SESSION = struct.Struct(">Q")
 _TIME = struct.Struct(">q")
 _ROW = struct.Struct(">QqqqI")
+_SESSION_BYTES, _ROW_BYTES = _SESSION.size, _ROW.size
 _PLACE = struct.Struct(">QqQq")
 _END = b"\0\0"
 _KEY_STEP = 64
@@ -60,6 +61,12 @@ class Candidate(NamedTuple):
     def payload(self) -> bytes:
         """The payload of the message."""
         return self.body[self.payload_at :]
+
+
+_candidate: Callable[[tuple[int, int, int, int, int, int, bytes]], Candidate] = partial(
+    tuple.__new__, Candidate
+)
+"""Make a candidate of its fields. It is sooner done than by the name of its type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ def _before_session(prefix: bytes, key: bytes) -> bytes:
 
 def same_key(row: bytes) -> bytes:
     """Return what the rows of one key of a topic have in common."""
-    return row[: -_SESSION.size]
+    return row[:-_SESSION_BYTES]
 
 
 def row_of_source(same: bytes, session_id: int) -> bytes:
@@ -170,10 +177,10 @@ def leaves_no_row(packed: bytes) -> bool:
 
 def unpack_candidate(key: bytes, value: bytes) -> Candidate:
     try:
-        facts = _SESSION.unpack(key[-_SESSION.size :]) + _ROW.unpack_from(value)
+        facts = _SESSION.unpack(key[-_SESSION_BYTES:]) + _ROW.unpack_from(value)
     except struct.error as error:
         raise Malformed(f"a row of the state of the world cannot be read: {error}") from None
-    return Candidate._make((*facts, value[_ROW.size :]))
+    return _candidate((*facts, value[_ROW_BYTES:]))
 
 
 def is_row_key(key: bytes) -> bool:

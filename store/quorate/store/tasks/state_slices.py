@@ -67,7 +67,7 @@ def make_rows(reads: Reads, state: SourceState, wanted: Range, count: int, keyed
     """
     source, made, found = state.name, Slice(), Candidates(keyed.keying)
     while _read(reads, state.reg_id, source, wanted, count, made, found):
-        if len(found) > _SLICE_KEYS or made.bytes > _SLICE_BYTES_MAX:
+        if made.upto is None or len(found) > _SLICE_KEYS or made.bytes > _SLICE_BYTES_MAX:
             break
         wanted, count = Range(made.upto + 1, wanted.last), made.batches_next
     _finish(made, found)
