@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from bench.recovery import named, stores
 from bench.replay import CHUNK
@@ -35,17 +36,38 @@ WRITTEN = 50_000
 FIRST = 10
 """The rows of one part of a query."""
 ROWS_SECONDS_MAX = 3600.0
+TEMPLATE = (
+    b'{"id": %d, "symbol": "S%d", "side": "buy", "price": %d, "quantity": %d, '
+    b'"account": "A-123456", "comment": "' + b"x" * 80 + b'"}'
+)
 
 
 def updates(count: int, keys: int) -> Iterator[Outgoing]:
-    """Yield messages of 200 bytes, over so many keys in turn."""
+    """Yield messages of 200 bytes, over so many keys in turn.
+
+    They are made from a template. JSON from fields would cost more than sending it.
+    """
     for number in range(count):
         price = 1000 if number % 100 == 0 else number % 500
-        fields = {
-            "id": number, "symbol": f"S{number % 500}", "side": "buy", "price": price,
-            "quantity": number % 100, "account": "A-123456", "comment": "x" * 80,
-        }  # fmt: skip
-        yield Outgoing(json.dumps(fields).encode(), b"k%d" % (number % keys))
+        payload = TEMPLATE % (number, number % 500, price, number % 100)
+        yield Outgoing(payload, b"k%d" % (number % keys))
+
+
+class Spent:
+    """The processor seconds that this process and the stores have used since some moment."""
+
+    def __init__(self, children: Sequence[StoreChild]) -> None:
+        self._processes = [psutil.Process(), *(psutil.Process(each.pid) for each in children)]
+        self._before = self._used()
+
+    def _used(self) -> float:
+        return sum(sum(each.cpu_times()[:2]) for each in self._processes)
+
+    def say(self, what: str, messages: int) -> None:
+        """Print what was used for so many messages."""
+        used = self._used() - self._before
+        each = f"{used * 1e6 / messages:.2f}"
+        say(f"{what}: CPU s for a million", each, f"of {len(self._processes)} processes")
 
 
 async def filled(
@@ -69,13 +91,21 @@ def last_of(source: Source) -> Bookmark:
     return Bookmark(source.name, source.epoch, source.stable_upto)
 
 
-async def follows(client: Client, keys: int, messages: int) -> Bookmark:
+async def follows(
+    client: Client, children: Sequence[StoreChild], keys: int, messages: int
+) -> Bookmark:
     """Measure how fast rows follow, and what that costs a sender."""
+    spent = Spent(children)
     _, plain = await filled(client, PLAIN, updates(messages, keys))
+    spent.say("without keys", messages)
+    spent = Spent(children)
     began = time.perf_counter()
     last, keyed = await filled(client, KEYED, updates(messages, keys))
-    await client.state(KEYED).get("k0", at_least=last)
+    # Each state begins at another store than the one before.
+    states = [client.state(KEYED) for _ in children]
+    await asyncio.gather(*(each.get("k0", at_least=last) for each in states))
     rows = time.perf_counter() - began
+    spent.say("with keys, until all stores have the rows", messages)
     say("stable without keys: messages/s", f"{messages / plain:,.0f}", f"{messages:,} of them")
     cost = 100 * (keyed - plain) / plain
     say("stable with keys: messages/s", f"{messages / keyed:,.0f}", f"{cost:+.1f} % of the time")
@@ -143,10 +173,13 @@ async def rebuilds(child: StoreChild, configuration: Path, last: Position, messa
     async with connect(f"{child.name}={child.address}", timeout=ROWS_SECONDS_MAX) as alone:
         rows: Rows = await alone.state(KEYED).query(limit=1, at_least=last)
         assert len(rows) == 1
+    # The processor seconds of a process that has just started are all for this.
+    used = sum(psutil.Process(child.pid).cpu_times()[:2])
     seconds = time.perf_counter() - began
     say(
         "rows made anew: s", f"{seconds:.1f}", f"{messages:,} messages, {messages / seconds:,.0f}/s"
     )
+    say("rows made anew: CPU s for a million", f"{used * 1e6 / messages:.2f}", "of the store")
 
 
 async def run(keys: int, messages: int, seconds: float) -> None:
@@ -157,7 +190,7 @@ async def run(keys: int, messages: int, seconds: float) -> None:
         async with stores(Path(directory), *options) as children:
             given: dict[str, Any] = {"timeout": ROWS_SECONDS_MAX}
             async with connect(named(children), **given) as client:
-                last = await follows(client, keys, messages)
+                last = await follows(client, children, keys, messages)
                 await filters(client, keys)
                 await gets(client, named(children), keys, seconds)
             await rebuilds(children[0], configuration, Position.of([last]), messages)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, has_any
-from quorate.protocol.columns import Body, before_payload, before_payloads, pack
+from quorate.protocol.columns import Body, before_payload, before_payloads, key_of_one, pack
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.limits import ATTRIBUTE_BYTES_MORE, MESSAGE_BYTES_MORE
 from quorate.protocol.times import TIME_NS_MAX, times_of
@@ -60,6 +60,7 @@ def test_one_message_alone_has_the_same_body(payload: bytes, own: Attributes, si
     for each in (own, own._replace(properties={}), own._replace(key=b"k" * size, properties={})):
         before = before_payload(each.key, each.properties, each.expires_ns)
         assert before + payload == pack([payload], [each])
+        assert key_of_one(before + payload) == each.key
 
 
 @given(st.lists(st.tuples(TIMES, PAYLOADS, ATTRIBUTES), min_size=1, max_size=30))

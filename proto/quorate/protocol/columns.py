@@ -39,6 +39,8 @@ _ALONE = b"\1\1" + _EQUAL
 _COUNTED_MAX = BATCH_BYTES_TARGET + MESSAGE_BYTES_USUAL
 """The bytes that attributes of several messages may count: a source closes its batch."""
 _KEY_ALONE = bytes((_KEYS,)) + _ALONE
+_ALONE_BYTES_MAX = 32
+"""More bytes than the body of one message has apart from key, properties and payload."""
 _SIZES = [varint(number) for number in range(256)]
 """The sizes that most values have, as they are written."""
 _CODES = {1: "B", 2: "H", 4: "I"}
@@ -104,6 +106,20 @@ def before_payload(
         kinds |= _EXPIRIES
         parts += (_ALONE, _size(EXPIRY_BYTES), _expiry_bytes(expires_ns))
     return b"".join((bytes((kinds,)), *parts, _EQUAL))
+
+
+def before_keyed_payloads(keys: Sequence[bytes]) -> list[bytes]:
+    """Return what `before_payload` returns for messages that have keys and nothing else."""
+    before_key = {length: _KEY_ALONE + _size(length) for length in set(map(len, keys))}
+    return [before_key[len(key)] + key + _EQUAL for key in keys]
+
+
+def key_of_one(body: bytes) -> bytes | None:
+    """Return the key of a body of one message. Raises CorruptBatch."""
+    size_at = len(_KEY_ALONE)
+    if body.startswith(_KEY_ALONE) and (size := body[size_at]) < 0x80:
+        return body[size_at + 1 : size_at + 1 + size]
+    return Body(body, 0, 1).read_keys()[0]
 
 
 def _size(number: int) -> bytes:
@@ -332,6 +348,12 @@ class Body:
         self.payloads = reading.payloads(len(data) if end is None else end)
         """The payloads of all messages."""
 
+    @property
+    def size_max_of_one(self) -> int:
+        """The bytes of the body of each message alone, if it has no properties, or more."""
+        key_bytes = 0 if self.keys is None else self.keys.distinct.longest
+        return _ALONE_BYTES_MAX + key_bytes + self.payloads.longest
+
     def read_payloads(self) -> list[bytes]:
         """Return the payload of each message, in order."""
         return self.payloads.read(self.data)
@@ -368,6 +390,12 @@ class Body:
     def read_keys(self) -> Sequence[bytes | None]:
         """Return the key of each message, in order."""
         return self._spread(self.keys)
+
+    def read_every_key(self) -> list[bytes]:
+        """Return the key of each message, in order. All messages must have one."""
+        assert self.keys is not None
+        assert self.keys.rows is None
+        return self.keys.read(self.data)
 
     def read_deleted(self) -> Sequence[bool]:
         """Return whether each message is a deletion, in order."""

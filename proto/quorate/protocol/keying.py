@@ -99,6 +99,33 @@ class Keying:
             keys.append(self._of_values([_part(read(shown)) for read in self._fields]))
         return keys
 
+    def last_of(
+        self, header: BatchHeader, body: Body, first: int, last: int
+    ) -> tuple[dict[bytes, int], int]:
+        """Return the place of the last message of each key among [first, last] of a batch.
+
+        With them the number of messages that make no row. Raises CorruptBatch.
+        """
+        rows = range(first - header.first, last - header.first + 1)
+        if not self._is_raw or body.keys is None or body.keys.distinct.longest > KEY_BYTES_MAX:
+            keys = self.keys_of(header, body.read_payloads(), body, first, last)
+            found = dict(zip(keys, rows, strict=True))
+            return {key: row for key, row in found.items() if key is not None}, keys.count(None)
+        own = body.read_keys()[rows.start : rows.stop]
+        last_of = dict(zip(own, rows, strict=True))
+        row_without = last_of.pop(None, None)
+        placed = {_RAW + key: row for key, row in last_of.items() if key is not None}
+        if row_without is None:
+            return placed, 0
+        if (key_of_none := self._of_raw(None)) is None:
+            return placed, own.count(None)
+        placed[key_of_none] = row_without
+        return placed, 0
+
+    def expires(self, body: Body) -> bool:
+        """Return whether messages of a batch may expire."""
+        return body.expiries is not None or self._expires_after_ns is not None
+
     def expiries_of(self, body: Body, times: Sequence[int]) -> Sequence[int | None]:
         """Return the time at which the row of each message expires, in ns; None: it does not.
 

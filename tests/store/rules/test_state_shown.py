@@ -12,10 +12,11 @@ from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.filters.messages import Shown
 from quorate.protocol.framing import body_of, check_batch, encode_batch, read_header
 from quorate.protocol.keying import Keying, Missing
-from quorate.protocol.payloads import document_of
+from quorate.protocol.payloads import PayloadFormat, document_of
 from quorate.protocol.ranges import Range
-from quorate.store.rules.state_rows import candidates_of, frame_of
-from quorate.store.rules.state_shown import ShownRow, quick_document_of
+from quorate.store.rules.state_candidates import candidates_of
+from quorate.store.rules.state_rows import frame_of
+from quorate.store.rules.state_shown import ShownRow, document_reader, quick_document_of
 from quorate.store.storage.state_records import unpack_candidate
 
 SEEN = (
@@ -82,3 +83,24 @@ ODD = [
 @given(DOCUMENTS.map(json.dumps).map(str.encode) | st.sampled_from(ODD) | st.binary())
 def test_the_quick_parser_reads_what_the_other_one_reads(payload: bytes) -> None:
     assert repr(quick_document_of(payload)) == repr(document_of(payload))
+
+
+NAMES = st.sampled_from(["a", "b", "", "a.b", "$key", "\u00e9"])
+OBJECTS = st.dictionaries(NAMES | st.text(), DOCUMENTS)
+
+
+@given(
+    OBJECTS.map(json.dumps).map(str.encode)
+    | st.sampled_from([*ODD, b'{"b":' + b"[" * 500 + b"]" * 500 + b"}", b'{"b": "\xff", "a": 1}'])
+    | DOCUMENTS.map(json.dumps).map(str.encode),
+    st.sets(NAMES),
+)
+def test_members_that_are_asked_for_are_those_of_the_whole(
+    payload: bytes, members: set[str]
+) -> None:
+    whole = quick_document_of(payload)
+    found = document_reader(PayloadFormat.JSON, members)(payload)
+    if members and isinstance(whole, dict) and isinstance(found, dict):
+        whole = {name: whole[name] for name in whole if name in members}
+        found = {name: found[name] for name in whole if name in found}
+    assert repr(found) == repr(whole)

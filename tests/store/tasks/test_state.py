@@ -31,7 +31,7 @@ from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import Missing
 from quorate.protocol.ranges import Range
-from quorate.store.rules.state_rows import candidates_of
+from quorate.store.rules.state_candidates import candidates_of
 from quorate.store.storage.index import entries
 from quorate.store.storage.interface import Table, Write
 from quorate.store.storage.records import position_key
@@ -407,12 +407,22 @@ def _candidates(frame: bytes) -> Any:
     return candidates_of(keying, frame, header, Range(header.first, header.last))
 
 
+async def test_rows_give_way_only_while_batches_come() -> None:
+    """A store that makes rows anew, and to which nobody sends, makes them as fast as it can."""
+    maker = Maker()
+    maker.begins(A, 1)
+    assert not maker.making._is_written_to()
+    maker.sends(A, 1, 0, [Message(b"a", b"{}", 1)])
+    assert maker.making._is_written_to()
+    assert not maker.making._is_written_to(), "no batch has come since"
+
+
 async def test_the_maker_gives_way_after_each_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store with much to do makes rows when it has less."""
     maker, rests = Maker(), list[dict[bytes, bytes]]()
     may_go_on = asyncio.Event()
 
-    async def rest() -> None:
+    async def rest(_: float) -> None:
         rests.append(maker.rows())
         await may_go_on.wait()
 

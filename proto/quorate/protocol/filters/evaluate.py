@@ -6,7 +6,7 @@ here raises for what a message has. How the payload becomes a document is the ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from quorate.protocol.errors import InvalidFilter
@@ -83,14 +83,17 @@ Evaluate = Callable[[Filtered], Value]
 class Filter:
     """A filter, ready for use. It is true, false or NULL of a message; only true passes."""
 
-    __slots__ = ("_evaluate", "needs_document", "text", "undecoded")
+    __slots__ = ("_evaluate", "members", "needs_document", "text", "undecoded")
 
     def __init__(self, text: str) -> None:
         """Parse the text. Raises InvalidFilter, which says where and what was expected."""
         self.text = text
         tree = parse(text)
-        self.needs_document = _needs_document(tree)
+        paths = list(_paths(tree))
+        self.needs_document = bool(paths)
         """Whether it looks into payloads, so that they have to be decoded."""
+        self.members = frozenset(path[0] for path in paths if isinstance(path[0], str))
+        """The names of members that it looks at, of a payload that is an object."""
         self.undecoded = 0
         """How many payloads so far are not of their format, of those that it looked into."""
         self._evaluate = _function(tree)
@@ -119,16 +122,15 @@ def field_of(text: str) -> tuple[syntax.Field | syntax.MessageField | syntax.Pro
     return tree, _function(tree)
 
 
-def _needs_document(node: Node) -> bool:
+def _paths(node: Node) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path of each field of payloads in a tree."""
     if isinstance(node, syntax.Field):
-        return True
-    parts = (getattr(node, name) for name in node.__slots__)
-    return any(
-        _needs_document(each)
-        for part in parts
-        for each in (part if isinstance(part, tuple) else (part,))
-        if hasattr(each, "__slots__") and isinstance(each, Node)
-    )
+        yield node.path
+        return
+    for part in (getattr(node, name) for name in node.__slots__):
+        for each in part if isinstance(part, tuple) else (part,):
+            if hasattr(each, "__slots__") and isinstance(each, Node):
+                yield from _paths(each)
 
 
 def _function(node: Node) -> Evaluate:

@@ -119,8 +119,10 @@ class StateView:
         if asked.ordering is not None and not asked.counts_only:
             yield from self._sorted(asked, asked.ordering)
             return
+        members = None if asked.where is None else asked.where.members
+        shown = ShownRow(self._topic, self._form, members)
         for rows in self._rows(asked.keys):
-            chosen = self._chosen(rows, asked.where)
+            chosen = _chosen(rows, asked.where, shown)
             room = asked.limit - self.count if asked.limit else len(chosen)
             self.count += len(chosen)
             kept = [] if asked.counts_only else chosen[: max(0, room)]
@@ -247,15 +249,6 @@ class StateView:
                 if value
             ]
 
-    def _chosen(
-        self, rows: Iterable[tuple[bytes, Candidate]], where: Filter | None
-    ) -> list[Candidate]:
-        """Return the rows that pass."""
-        if where is None:
-            return [row for _, row in rows]
-        passes, shown_at = where.passes, self._shown.at
-        return [row for _, row in rows if passes(shown_at(row))]
-
     def _given(self, row: Candidate, select: Projection | None) -> bytes:
         """Return a row as it is given: a batch of one message. Raises CorruptBatch."""
         payload = None if select is None else select.of(row.payload, self._form)
@@ -267,6 +260,16 @@ def _key_to_wire(packed: bytes) -> store_v1.StateKey:
     if isinstance(key, bytes):
         return store_v1.StateKey(raw=key)
     return store_v1.StateKey(values=json.dumps(key))
+
+
+def _chosen(
+    rows: Iterable[tuple[bytes, Candidate]], where: Filter | None, shown: ShownRow
+) -> list[Candidate]:
+    """Return the rows that pass."""
+    if where is None:
+        return [row for _, row in rows]
+    passes, shown_at = where.passes, shown.at
+    return [row for _, row in rows if passes(shown_at(row))]
 
 
 def _numbers(position: Position, topic: str) -> dict[int, int]:

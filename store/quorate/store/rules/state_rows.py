@@ -18,19 +18,15 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from quorate.protocol.columns import before_payload
-from quorate.protocol.framing import BatchHeader, body_of, framed, head_bytes
+from quorate.protocol.framing import framed
 from quorate.protocol.identity import SourceName
-from quorate.protocol.keying import Keying
-from quorate.protocol.limits import NOTHING, WHOLE_BATCH_BYTES_MAX
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
-from quorate.protocol.ranges import Range
 from quorate.store.storage.interface import Row
 from quorate.store.storage.state_records import (
     NEVER,
     Candidate,
     key_of,
-    pack_before_body,
     same_key,
     unpack_candidate,
 )
@@ -39,45 +35,6 @@ Generations = Mapping[int, int]
 """The first epoch of the generation that each source of a topic is in, by session ID."""
 
 _DIGESTED = struct.Struct(">IQI")
-
-
-def candidates_of(
-    keying: Keying, frame: bytes, header: BatchHeader, part: Range
-) -> tuple[dict[bytes, bytes], int]:
-    """Return the candidates that a part of a batch makes, packed, by key.
-
-    With them the number of messages that have no key.
-
-    A message that is too large for a row of its own makes one without a message. An earlier
-    message of its key is not the last one any more. Raises CorruptBatch.
-    """
-    body = body_of(frame, header)
-    payloads = body.read_payloads()
-    keys = keying.keys_of(header, payloads, body, part.first, part.last)
-    # The last message of each key is left.
-    last_of = dict(zip(keys, range(part.first, part.last + 1), strict=True))
-    last_of.pop(None, None)
-    times, own_keys = body.read_times(header.timestamp_ns), body.read_keys()
-    properties, deleted = body.read_properties(), body.read_deleted()
-    expiries = keying.expiries_of(body, times)
-    body_bytes_max = WHOLE_BATCH_BYTES_MAX - head_bytes(header.source)
-    epoch, first = header.epoch, header.first
-    found: dict[bytes, bytes] = {}
-    for key, number in last_of.items():
-        assert key is not None
-        row = number - first
-        payload, expires_ns = payloads[row], expiries[row]
-        before = before_payload(own_keys[row], properties[row], expires_ns)
-        has_row = not deleted[row] and len(before) + len(payload) <= body_bytes_max
-        packed = pack_before_body(
-            epoch,
-            number,
-            times[row],
-            NEVER if expires_ns is None else expires_ns,
-            len(before) if has_row else 0,
-        )
-        found[key] = b"".join((packed, before, payload)) if has_row else packed
-    return found, keys.count(None)
 
 
 def frame_of(topic: str, row: Candidate, payload: bytes | None = None) -> bytes:
@@ -157,12 +114,18 @@ def rows_among(
     """
     newest: Candidate | None = None
     same = b""
+    first_epoch_of = generations.get
     for key, value in stored:
         if (own := same_key(key)) != same:
             if newest is not None and is_row(newest, now_ns):
                 yield same, newest
             newest, same = None, own
-        newest = _newer(newest, unpack_candidate(key, value), generations)
+        each = unpack_candidate(key, value)
+        if newest is not None:
+            newest = _newer(newest, each, generations)
+        elif (first_epoch := first_epoch_of(each.session_id)) is not None:
+            # Most keys have one candidate: `_newer` would say the same of it.
+            newest = each if first_epoch <= each.epoch else None
     if newest is not None and is_row(newest, now_ns):
         yield same, newest
 

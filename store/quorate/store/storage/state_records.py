@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
-from operator import itemgetter
 from typing import NamedTuple
 
 from quorate.protocol.bookmarks import Place
@@ -25,6 +25,7 @@ _PREFIX_BYTES = 16
 _SESSION = struct.Struct(">Q")
 _TIME = struct.Struct(">q")
 _ROW = struct.Struct(">QqqqI")
+_SESSION_BYTES, _ROW_BYTES = _SESSION.size, _ROW.size
 _PLACE = struct.Struct(">QqQq")
 _END = b"\0\0"
 _KEY_STEP = 64
@@ -34,6 +35,8 @@ NEVER = 2**63 - 1
 _EXPIRES = slice(24, 32)
 """The place of the time at which a candidate expires, in its packed form."""
 _NEVER_PACKED = _TIME.pack(NEVER)
+_write: Callable[[tuple[Table, bytes, bytes]], Write] = partial(tuple.__new__, Write)
+"""Make a row to write of its fields. It is sooner done than by the name of its type."""
 _ABOVE = b"\xff" * (_SESSION.size + 1)
 """It is above every part of a key that follows a prefix: keys of topics begin with a letter."""
 
@@ -58,6 +61,12 @@ class Candidate(NamedTuple):
     def payload(self) -> bytes:
         """The payload of the message."""
         return self.body[self.payload_at :]
+
+
+_candidate: Callable[[tuple[int, int, int, int, int, int, bytes]], Candidate] = partial(
+    tuple.__new__, Candidate
+)
+"""Make a candidate of its fields. It is sooner done than by the name of its type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +97,10 @@ def rows_to_write(prefix: bytes, session_id: int, packed: Mapping[bytes, bytes])
     They are in the order of their keys: the database takes rows in order sooner.
     """
     before, behind = _ROWS + prefix, _END + _SESSION.pack(session_id)
-    keys = [before + key.replace(b"\0", b"\0\xff") + behind for key in packed]
-    rows = list(map(Write, repeat(Table.STATE), keys, packed.values()))
-    rows.sort(key=itemgetter(1))
-    return rows
+    ordered = sorted(packed)
+    keys = [before + key.replace(b"\0", b"\0\xff") + behind for key in ordered]
+    values = map(packed.__getitem__, ordered)
+    return list(map(_write, zip(repeat(Table.STATE), keys, values, strict=False)))
 
 
 def _before_session(prefix: bytes, key: bytes) -> bytes:
@@ -101,7 +110,7 @@ def _before_session(prefix: bytes, key: bytes) -> bytes:
 
 def same_key(row: bytes) -> bytes:
     """Return what the rows of one key of a topic have in common."""
-    return row[: -_SESSION.size]
+    return row[:-_SESSION_BYTES]
 
 
 def row_of_source(same: bytes, session_id: int) -> bytes:
@@ -168,10 +177,10 @@ def leaves_no_row(packed: bytes) -> bool:
 
 def unpack_candidate(key: bytes, value: bytes) -> Candidate:
     try:
-        facts = _SESSION.unpack(key[-_SESSION.size :]) + _ROW.unpack_from(value)
+        facts = _SESSION.unpack(key[-_SESSION_BYTES:]) + _ROW.unpack_from(value)
     except struct.error as error:
         raise Malformed(f"a row of the state of the world cannot be read: {error}") from None
-    return Candidate._make((*facts, value[_ROW.size :]))
+    return _candidate((*facts, value[_ROW_BYTES:]))
 
 
 def is_row_key(key: bytes) -> bool:

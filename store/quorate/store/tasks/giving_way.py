@@ -7,25 +7,30 @@ from __future__ import annotations
 
 import asyncio
 
-_TIMES = 10
+_TIMES = 40
 """The rest, as a multiple of how late the event loop is."""
-_SECONDS_MIN, _SECONDS_MAX = 0.002, 0.02
-"""Seconds of the shortest rest, and of the longest."""
+_SHARE = 8
+"""The longest rest, as a multiple of the time that the work took."""
+_SECONDS_MIN = 0.002
+"""Seconds of the shortest rest."""
 
 
-async def give_way() -> None:
+async def give_way(took: float) -> None:
     """Rest for longer the later the event loop is.
 
-    So a store that has much to do does less of this work, and catches up when it has less.
+    So a store that has much to do does less of this work, and catches up when it has less. The work
+    gets a ninth of the time, however much there is to do.
+
+    took: the seconds that the work took since the last rest; 0: there is nothing to give way to.
     """
     loop = asyncio.get_running_loop()
     before = loop.time()
     await asyncio.sleep(0)
-    if rest := rest_after(loop.time() - before):
+    if rest := rest_after(took, loop.time() - before):
         await asyncio.sleep(rest)
 
 
-def rest_after(late: float) -> float:
-    """Return the seconds to rest if the event loop is so late. late: in seconds."""
-    rest = min(_SECONDS_MAX, _TIMES * late)
+def rest_after(took: float, late: float) -> float:
+    """Return the seconds to rest after work that took so long, if the event loop is so late."""
+    rest = min(_SHARE * took, _TIMES * late)
     return rest if rest >= _SECONDS_MIN else 0.0

@@ -103,6 +103,8 @@ class StateMaking:
         """The number that rows must reach before their topic is ready, where they lack it."""
         self._asked: set[str] = set()
         """The topics for which it is known what is due."""
+        self._journal_at = engine.core.streams.position
+        """The place in the journal when somebody last asked whether batches come."""
         self._moved = asyncio.Event()
         self.watchers = KeyWatchers()
         """The watchers, which are told what keys have changed."""
@@ -207,7 +209,7 @@ class StateMaking:
     async def _run(self) -> None:
         engine, walk = self._engine, self._walk
         with engine.stable_tail.watching(Selection(self._has_keys), engine.core.sources) as news:
-            look_at, rounds_in_vain = 0.0, 0
+            loop, look_at, rounds_in_vain = asyncio.get_running_loop(), 0.0, 0
             while True:
                 if engine.limbo_reason(None):
                     self._asked.clear()
@@ -218,10 +220,11 @@ class StateMaking:
                     walk.owed.add(source)
                 for source in list(walk.owed):
                     walk.owed.discard(source)
+                    began = loop.time()
                     if await self._step(source):
                         walk.owed.add(source)
-                        await give_way()
-                now = asyncio.get_running_loop().time()
+                        await give_way(loop.time() - began if self._is_written_to() else 0.0)
+                now = loop.time()
                 if now >= look_at:
                     look_at = now + SWEEP_SECONDS
                     await self._look()
@@ -232,6 +235,11 @@ class StateMaking:
                         rest = min(rest, delay(REPAIR, rounds_in_vain))
                     await _within(rest, news.changed())
                 walk.owed |= self._waiting
+
+    def _is_written_to(self) -> bool:
+        """Return whether batches have come since this was asked last."""
+        before, self._journal_at = self._journal_at, self._engine.core.streams.position
+        return before != self._journal_at
 
     async def _step(self, source: SourceName) -> bool:
         """Make the rows of the next messages of a source; return whether there may be more."""

@@ -1,6 +1,7 @@
 """The slices of a source's stream that rows are made of: read in a thread, within bounds.
 
-Which message of a slice is the candidate of a key is decided in quorate.store.rules.state_rows.
+Which message of a slice is the candidate of a key is decided in
+quorate.store.rules.state_candidates.
 """
 
 from __future__ import annotations
@@ -14,17 +15,24 @@ from quorate.protocol.keying import Keying
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range
 from quorate.store.rules.source_state import SourceState
-from quorate.store.rules.state_rows import candidates_of
+from quorate.store.rules.state_candidates import Candidates
 from quorate.store.storage.interface import Reads, Write
 from quorate.store.storage.large_batches import load_large
 from quorate.store.storage.reader import StoredBatch, passed_upto, read_rows
-from quorate.store.storage.state_records import leaves_no_row, rows_to_write
+from quorate.store.storage.state_records import rows_to_write
 from quorate.store.tasks.state_progress import Keyed
 
 SLICE_BYTES = 256 * 1024
-"""Bytes of the batches that one slice reads, about."""
+"""Bytes of the batches that one read of a slice takes, about."""
+_SLICE_BYTES_MAX = 2 * 1024 * 1024
+"""The bytes of batches above which a slice reads no more of them."""
+_SLICE_KEYS = 512
+"""The keys above which a slice reads no more batches.
+
+So a commit of rows is short, and a key that changes often is written once for all of its messages.
+"""
 _BATCHES_MAX = 256
-"""The most batches of one slice."""
+"""The most batches of one read."""
 
 
 @dataclass(slots=True)
@@ -47,17 +55,24 @@ class Slice:
 
     @property
     def batches_next(self) -> int:
-        """How many batches to read next, so that a slice has about its bytes."""
+        """How many batches to read next, so that a read has about its bytes."""
         fitting = self.batches * SLICE_BYTES // max(self.bytes, 1)
         return max(1, min(_BATCHES_MAX, fitting))
 
 
 def make_rows(reads: Reads, state: SourceState, wanted: Range, count: int, keyed: Keyed) -> Slice:
-    """Read as `read_slice` does, and make rows of the candidates."""
-    source = state.name
-    made = read_slice(reads, state.reg_id, source, wanted, count, keyed.keying)
+    """Read the first batches of a range, and make rows of the last message of each key.
+
+    count: the batches of one read. There are several reads if they have few keys.
+    """
+    source, made, found = state.name, Slice(), Candidates(keyed.keying)
+    while _read(reads, state.reg_id, source, wanted, count, made, found):
+        if made.upto is None or len(found) > _SLICE_KEYS or made.bytes > _SLICE_BYTES_MAX:
+            break
+        wanted, count = Range(made.upto + 1, wanted.last), made.batches_next
+    _finish(made, found)
     made.rows = rows_to_write(keyed.prefix, source.session_id, made.candidates)
-    made.hides = any(map(leaves_no_row, made.candidates.values()))
+    made.hides = found.hides
     return made
 
 
@@ -65,16 +80,38 @@ def read_slice(
     reads: Reads, reg_id: int, source: SourceName, wanted: Range, count: int, keying: Keying
 ) -> Slice:
     """Read the first batches of a range as far as they are on the disk, and find their rows."""
-    made = Slice()
+    made, found = Slice(), Candidates(keying)
+    _read(reads, reg_id, source, wanted, count, made, found)
+    _finish(made, found)
+    return made
+
+
+def _finish(made: Slice, found: Candidates) -> None:
+    made.candidates = found.packed()
+    made.left_out += found.left_out
+
+
+def _read(
+    reads: Reads,
+    reg_id: int,
+    source: SourceName,
+    wanted: Range,
+    count: int,
+    made: Slice,
+    found: Candidates,
+) -> bool:
+    """Read the first batches of a range as far as they are on the disk.
+
+    Return whether more of it may follow.
+    """
     try:
         upto = passed_upto(reads, reg_id, wanted, SEQUENCE_MAX, count)
     except (StorageFailed, CorruptBatch) as error:
         made.problem = StoredBatch(Range(wanted.first, wanted.first), b"", str(error))
-        return made
+        return False
     if upto < wanted.first:
-        return made
-    stored = read_rows(reads, reg_id, source, Range(wanted.first, upto), count)
-    for each in stored:
+        return False
+    for each in read_rows(reads, reg_id, source, Range(wanted.first, upto), count):
         problem = each.problem
         frame = each.frame
         if each.large is not None:
@@ -84,17 +121,15 @@ def read_slice(
                 problem = str(error)
         if problem:
             made.problem = StoredBatch(each.part, b"", problem)
-            return made
+            return False
         try:
-            found, left_out = candidates_of(keying, frame, read_header(frame), each.part)
+            found.add(frame, read_header(frame), each.part)
         except CorruptBatch:
             # Its checksum is right, so its source made it so: it has no message.
-            found, left_out = {}, len(each.part)
-        made.candidates |= found
-        made.left_out += left_out
+            made.left_out += len(each.part)
         made.upto = each.part.last
         made.batches += 1
         made.bytes += len(frame)
         if each.large is not None:
-            break
-    return made
+            return False
+    return made.upto is not None and made.upto < wanted.last

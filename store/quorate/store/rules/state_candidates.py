@@ -1,0 +1,151 @@
+"""The candidates that batches of a source make: the last message of each key, as rows. Pure.
+
+Batches are taken as columns, and only the last message of each key in all of them is packed. Which
+candidate of several sources is the row is decided in quorate.store.rules.state_rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+from quorate.protocol.columns import Body, before_keyed_payloads, before_payload
+from quorate.protocol.framing import BatchHeader, body_of, head_bytes
+from quorate.protocol.keying import Keying
+from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
+from quorate.protocol.ranges import Range
+from quorate.store.storage.state_records import NEVER, leaves_no_row, pack_before_body
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    header: BatchHeader
+    body: Body
+    times: Sequence[int]
+    rows: dict[bytes, int]
+    """The place in the batch of the last message of each key."""
+
+
+class Candidates:
+    """The candidates of consecutive batches of a source."""
+
+    def __init__(self, keying: Keying) -> None:
+        """Begin with none. keying: the keys of the topic."""
+        self._keying = keying
+        self._batches: list[_Batch] = []
+        self._last: dict[bytes, _Batch] = {}
+        self.left_out = 0
+        """The messages that have no key."""
+        self.hides = False
+        """Whether some packed ones leave their keys without a row, now or later."""
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def add(self, frame: bytes, header: BatchHeader, part: Range) -> None:
+        """Add the messages of a part of the next batch. It adds all or, if it raises, none.
+
+        Raises CorruptBatch.
+        """
+        body = body_of(frame, header)
+        rows, left_out = self._keying.last_of(header, body, part.first, part.last)
+        batch = _Batch(header, body, body.read_times(header.timestamp_ns), rows)
+        self.left_out += left_out
+        self._batches.append(batch)
+        self._last.update(dict.fromkeys(rows, batch))
+
+    def packed(self) -> dict[bytes, bytes]:
+        """Return the candidates, packed, by key.
+
+        A message that is too large for a row of its own makes one without a message. An earlier
+        message of its key is not the last one any more.
+        """
+        found: dict[bytes, bytes] = {}
+        last = self._last
+        is_each_last = sum(len(batch.rows) for batch in self._batches) == len(last)
+        for batch in self._batches:
+            rows = batch.rows
+            if not is_each_last:
+                rows = {key: row for key, row in rows.items() if last[key] is batch}
+            places = list(rows.values())
+            if _has_keys_alone(self._keying, batch):
+                packed = _with_keys_alone(batch, places)
+            else:
+                packed = list(_of_any(self._keying, batch, places))
+                self.hides = self.hides or any(map(leaves_no_row, packed))
+            found.update(zip(rows, packed, strict=True))
+        return found
+
+
+def candidates_of(
+    keying: Keying, frame: bytes, header: BatchHeader, part: Range
+) -> tuple[dict[bytes, bytes], int]:
+    """Return the candidates of a part of one batch, packed, by key, and the messages without one.
+
+    Raises CorruptBatch.
+    """
+    made = Candidates(keying)
+    made.add(frame, header, part)
+    return made.packed(), made.left_out
+
+
+def _has_keys_alone(keying: Keying, batch: _Batch) -> bool:
+    """Return whether all messages of a batch have keys and nothing else, and fit into rows."""
+    body = batch.body
+    return (
+        body.keys is not None
+        and body.keys.rows is None
+        and body.flags_at is None
+        and not body.properties
+        and not keying.expires(body)
+        and body.size_max_of_one <= _body_bytes_max(batch)
+    )
+
+
+def _body_bytes_max(batch: _Batch) -> int:
+    return WHOLE_BATCH_BYTES_MAX - head_bytes(batch.header.source)
+
+
+def _with_keys_alone(batch: _Batch, rows: Sequence[int]) -> Iterable[bytes]:
+    """Return the candidates of messages that have keys and no other attributes.
+
+    It does what `_of_any` does, in a few steps for all of them.
+    """
+    body, first, times = batch.body, batch.header.first, batch.times
+    payloads, keys = body.read_payloads(), body.read_every_key()
+    if len(rows) < body.count:
+        payloads = [payloads[row] for row in rows]
+        keys = [keys[row] for row in rows]
+        times = [times[row] for row in rows]
+    befores = before_keyed_payloads(keys)
+    heads = map(
+        pack_before_body,
+        repeat(batch.header.epoch),
+        map(first.__add__, rows),
+        times,
+        repeat(NEVER),
+        map(len, befores),
+    )
+    return map(b"".join, zip(heads, befores, payloads, strict=True))
+
+
+def _of_any(keying: Keying, batch: _Batch, rows: Iterable[int]) -> Iterable[bytes]:
+    """Return the candidates of messages with any attributes."""
+    body_bytes_max = _body_bytes_max(batch)
+    body, times, epoch, first = batch.body, batch.times, batch.header.epoch, batch.header.first
+    payloads, keys = body.read_payloads(), body.read_keys()
+    properties, deleted = body.read_properties(), body.read_deleted()
+    expiries = keying.expiries_of(body, times)
+    for row in rows:
+        payload, expires_ns = payloads[row], expiries[row]
+        before = before_payload(keys[row], properties[row], expires_ns)
+        has_row = not deleted[row] and len(before) + len(payload) <= body_bytes_max
+        packed = pack_before_body(
+            epoch,
+            first + row,
+            times[row],
+            NEVER if expires_ns is None else expires_ns,
+            len(before) if has_row else 0,
+        )
+        yield b"".join((packed, before, payload)) if has_row else packed
