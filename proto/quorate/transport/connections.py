@@ -16,6 +16,7 @@ from quorate.protocol.errors import Unreachable
 from quorate.protocol.heartbeat import Heartbeat
 from quorate.protocol.tls import Tls
 from quorate.protocol.wire import application_to_wire
+from quorate.transport.bundle import Bundle
 from quorate.transport.channels import LastingChannel
 from quorate.transport.heartbeat import Beating
 from quorate.transport.tracing import Tracing
@@ -68,6 +69,11 @@ class Connection:
     def store(self) -> Any:
         """The stub for the next call to a store."""
         return self._shared.stubs.store
+
+    @property
+    def bundle(self) -> Bundle:
+        """The bundle in which all users make their small calls to a store."""
+        return self._shared.bundle
 
     @property
     def source(self) -> Any:
@@ -209,6 +215,7 @@ class _Shared:
         self._stubs = _Stubs(self._lasting.channel)
         self.beating = Beating(address, lambda: self.stubs.peer, heartbeat, self._tell)
         self._beats = asyncio.get_running_loop().create_task(self.beating.run())
+        self.bundle = Bundle(address, lambda: self.stubs.store, self.beating.heard)
         self._unused = unused
 
     def released(self, user: Connection) -> None:
@@ -219,6 +226,7 @@ class _Shared:
     async def close(self) -> None:
         self._beats.cancel()
         await asyncio.gather(self._beats, return_exceptions=True)
+        await self.bundle.close()
         await self._lasting.close()
 
     @property

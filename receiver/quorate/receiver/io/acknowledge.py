@@ -336,7 +336,7 @@ class Acknowledger:
             ],
         )
         with errors_of(address):
-            response = await self._peers.store(address).Acknowledge(request, timeout=CALL_SECONDS)
+            response = await self._peers.bundle(address).acknowledge(request, CALL_SECONDS)
         self._peers.answered(address)
         for refused in response.refused:
             source = SourceName(refused.source.topic, refused.source.session_id)
