@@ -282,8 +282,10 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             elif one.upto < 0:
                 self.signs_of_life += 1
             else:
-                assert one.source_epoch <= self.sources[source].lineage.epoch
-                receiver[1] = max(receiver[1], min(one.upto, self.sources[source].high))
+                served = self.sources[source]
+                is_behind = one.source_epoch > served.lineage.epoch
+                known = served.stable_upto if is_behind else served.high
+                receiver[1] = max(receiver[1], min(one.upto, known))
                 self.acknowledgements.append(one.upto)
                 if receiver[1] < one.upto:
                     shortened.append(store_v1.Acknowledgement(source=one.source, upto=receiver[1]))

@@ -92,14 +92,13 @@ class Watcher:
     async def _listen(self) -> QuorateError:
         """Take entries until the call ends. Return why."""
         self._call = call = self._peers.bundle(self.address).watch(self._request)
-        ended: QuorateError = Closed("The watch of the directory")
         try:
             while True:
                 self._take(await call.read())
         except QuorateError as error:
             return error
         finally:
-            call.end(ended)
+            call.end(Closed("The watch of the directory"))
             self._call = None
 
     def _take(self, response: store_v1.WatchResponse) -> None:
