@@ -14,7 +14,9 @@ AT_ONCE = 50
 """The sources that are opened at the same time."""
 
 # The stores of this process, which sync for all of them, may be late to acknowledge.
-pytestmark = pytest.mark.expects_log("waits for|does not (take|register)|lost its quorum")
+pytestmark = pytest.mark.expects_log(
+    "waits for|does not (take|register)|lost its quorum|is missing; waiting for"
+)
 
 
 async def receive_of_many(stores: Stores, count: int) -> None:

@@ -30,6 +30,7 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import lineage_to_wire, policy_to_wire, source_to_wire
+from quorate.store.rpc.bundle import Bundles
 from quorate.transport.channels import new_server
 from quorate.transport.failures import abort, check_version, failure_to_wire
 from quorate.v1 import messages_pb2 as v1
@@ -165,6 +166,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         """Cleared: heartbeats are not answered."""
         self.beating.set()
         self._server: grpc.aio.Server | None = None
+        self._bundles = Bundles()
 
     async def start(self) -> None:
         self._server = new_server()
@@ -184,6 +186,9 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.tells += 1
         async with self.changed:
             self.changed.notify_all()
+
+    async def Bundle(self, _: Any, context: Any) -> None:
+        await self._bundles.serve(self, context, self.address)
 
     async def RegisterReceiver(self, request: Any, context: Any) -> Any:
         (self.questions if request.asks_only else self.registrations).append(request)
@@ -277,8 +282,10 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             elif one.upto < 0:
                 self.signs_of_life += 1
             else:
-                assert one.source_epoch <= self.sources[source].lineage.epoch
-                receiver[1] = max(receiver[1], min(one.upto, self.sources[source].high))
+                served = self.sources[source]
+                is_behind = one.source_epoch > served.lineage.epoch
+                known = served.stable_upto if is_behind else served.high
+                receiver[1] = max(receiver[1], min(one.upto, known))
                 self.acknowledgements.append(one.upto)
                 if receiver[1] < one.upto:
                     shortened.append(store_v1.Acknowledgement(source=one.source, upto=receiver[1]))

@@ -75,6 +75,12 @@ RANGES_MAX = 1024
 ACKNOWLEDGEMENTS_MAX = 1024
 """The most sources for which one request may acknowledge."""
 
+BUNDLED_CALLS_MAX = 256
+"""The most calls, or answers, that one frame of a bundle has."""
+
+GIVEN_UP_MAX = 1024
+"""The most calls that one frame of a bundle gives up."""
+
 EPOCH_STEP_MAX = 2**32
 """How far an epoch may be above the highest that a store knows of an identity. Epochs rise by one
 with each registration, so nobody who follows the protocol is ever so far ahead."""

@@ -16,6 +16,7 @@ from quorate.protocol.errors import Unreachable
 from quorate.protocol.heartbeat import Heartbeat
 from quorate.protocol.tls import Tls
 from quorate.protocol.wire import application_to_wire
+from quorate.transport.bundle import Bundle
 from quorate.transport.channels import LastingChannel
 from quorate.transport.heartbeat import Beating
 from quorate.transport.lanes import Lanes
@@ -69,6 +70,11 @@ class Connection:
     def store(self) -> Any:
         """The stub for the next call to a store."""
         return self._shared.stubs.store
+
+    @property
+    def bundle(self) -> Bundle:
+        """The bundle in which all users make their small calls to a store."""
+        return self._shared.bundle
 
     @property
     def source(self) -> Any:
@@ -216,6 +222,7 @@ class _Shared:
         self.beating = Beating(address, lambda: self.stubs.peer, heartbeat, self._tell)
         self.lanes = Lanes(address, lambda: self.stubs.channel, self.beating.heard)
         self._beats = asyncio.get_running_loop().create_task(self.beating.run())
+        self.bundle = Bundle(address, lambda: self.stubs.store, self.beating.heard)
         self._unused = unused
 
     def released(self, user: Connection) -> None:
@@ -227,6 +234,7 @@ class _Shared:
         self._beats.cancel()
         await asyncio.gather(self._beats, return_exceptions=True)
         await self.lanes.close()
+        await self.bundle.close()
         await self._lasting.close()
 
     @property

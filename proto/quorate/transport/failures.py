@@ -151,6 +151,14 @@ async def abort(context: grpc.aio.ServicerContext[Any, Any], error: QuorateError
     raise AssertionError("abort returned")
 
 
+def failure_of_abort(code: grpc.StatusCode, details: str, metadata: Iterable[Any]) -> Failure:
+    """Return the failure with which `abort` has ended a call, from what it gave to gRPC."""
+    for key, value in metadata:
+        if key == _METADATA_KEY:
+            return Failure.FromString(value)
+    return Failure(message=details or code.name)
+
+
 def error_from_call(address: str, error: grpc.aio.AioRpcError) -> QuorateError:
     """Return the error that a failed call to this address stands for."""
     return _meaning(address, error.code(), error.details(), error.trailing_metadata())

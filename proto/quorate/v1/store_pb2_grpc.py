@@ -61,6 +61,11 @@ class StoreStub(object):
                 request_serializer=quorate_dot_v1_dot_store__pb2.AcknowledgeRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_store__pb2.AcknowledgeResponse.FromString,
                 _registered_method=True)
+        self.Bundle = channel.stream_stream(
+                '/quorate.v1.Store/Bundle',
+                request_serializer=quorate_dot_v1_dot_store__pb2.BundleRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.BundleResponse.FromString,
+                _registered_method=True)
         self.Fetch = channel.unary_stream(
                 '/quorate.v1.Store/Fetch',
                 request_serializer=quorate_dot_v1_dot_messages__pb2.FetchRequest.SerializeToString,
@@ -197,6 +202,14 @@ class StoreServicer(object):
 
     def Acknowledge(self, request, context):
         """Move the positions of a receiver.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Bundle(self, request_iterator, context):
+        """Many calls of one client over one stream: those of all its receivers. Each is admitted, served
+        and answered as if it were made by itself.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -370,6 +383,11 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.Acknowledge,
                     request_deserializer=quorate_dot_v1_dot_store__pb2.AcknowledgeRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_store__pb2.AcknowledgeResponse.SerializeToString,
+            ),
+            'Bundle': grpc.stream_stream_rpc_method_handler(
+                    servicer.Bundle,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.BundleRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.BundleResponse.SerializeToString,
             ),
             'Fetch': grpc.unary_stream_rpc_method_handler(
                     servicer.Fetch,
@@ -608,6 +626,33 @@ class Store(object):
             '/quorate.v1.Store/Acknowledge',
             quorate_dot_v1_dot_store__pb2.AcknowledgeRequest.SerializeToString,
             quorate_dot_v1_dot_store__pb2.AcknowledgeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Bundle(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/quorate.v1.Store/Bundle',
+            quorate_dot_v1_dot_store__pb2.BundleRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.BundleResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,6 +40,7 @@ from quorate.receiver import (
     StoreUnresponsive,
     Withdrawn,
 )
+from quorate.receiver.io.acknowledge import repeat_time
 
 # Where to start.
 
@@ -548,3 +549,12 @@ async def test_only_what_was_there_at_the_beginning_is_old(group: Group) -> None
         store.registrations_fail = None
     async with await opening as receiver:
         assert numbers(await take(receiver, 10)) == list(range(10, 20))
+
+
+@pytest.mark.parametrize(
+    ("now", "seconds", "at"),
+    [(100.2, 3.0, 103), (100.9, 3.0, 103), (100.0, 48.0, 148), (100.2, 0.5, 100.7)],
+)
+def test_receivers_of_a_client_repeat_together(now: float, seconds: float, at: float) -> None:
+    assert repeat_time(now, seconds) == at
+    assert now < repeat_time(now, seconds) <= now + seconds, "a lifetime is never exceeded by that"

@@ -17,7 +17,7 @@ from tests import seams
 from tests.certificates import LOCAL, files
 from tests.source.real_stores import RealStores
 
-from quorate.client import Client, Tls, connect
+from quorate.client import Client, Receiver, Tls, connect
 from quorate.console.group import journal, status
 from quorate.console.group.authority import Authority
 from quorate.errors import AccessDenied, ConfigurationInvalid, LimitReached, QuorateError
@@ -25,6 +25,7 @@ from quorate.protocol.access import Access, Verb
 from quorate.protocol.tls import environment_of
 from quorate.store.configuration import load
 from quorate.store.rpc import guard
+from quorate.transport.bundle import Bundle
 from quorate.transport.channels import open_channel
 from quorate.transport.failures import errors_of, failure_from_wire
 from quorate.transport.identities import hash_of, new_token
@@ -43,12 +44,12 @@ def methods(module: Any) -> set[str]:
 
 
 def test_every_call_of_a_store_has_verbs_and_subjects() -> None:
-    assert set(guard.CALLS) == methods(store_pb2) | methods(queue_pb2)
+    assert {*guard.CALLS, guard.BUNDLE} == methods(store_pb2) | methods(queue_pb2)
 
 
 def test_every_call_of_every_service_is_guarded_or_open_on_purpose() -> None:
     everything = set[str]().union(*map(methods, (store_pb2, source_pb2, peer_pb2, queue_pb2)))
-    assert everything - set(guard.CALLS) - {"Attach", "Confirm"} == OPEN
+    assert everything - set(guard.CALLS) - {"Attach", "Confirm", guard.BUNDLE} == OPEN
 
 
 def test_a_call_that_has_no_verb_cannot_be_served(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,8 +180,9 @@ async def test_no_call_is_served_to_a_stranger(guarded: Guarded) -> None:
             if method.name == "Acknowledge":
                 request.acknowledgements.add()
             called.add(method.name)
-            # The error of these two is in an answer.
-            if (answered := {"Restore": restored, "Append": appended}.get(method.name)) is not None:
+            # The error of these is in an answer.
+            of = {"Restore": restored, "Append": appended, guard.BUNDLE: bundled}
+            if (answered := of.get(method.name)) is not None:
                 with pytest.raises(AccessDenied):
                     await answered(channel)
                 continue
@@ -208,6 +210,37 @@ async def appended(channel: grpc.aio.Channel) -> None:
 
     answers = await anext(aiter(StoreStub(channel).Append(requests())))
     raise failure_from_wire(answers.responses[0].response.failed, "the store")
+
+
+async def bundled(channel: grpc.aio.Channel) -> None:
+    """Make each kind of call in a bundle, and raise the last error of them. All must fail."""
+    bundle = Bundle("the store", lambda: StoreStub(channel), lambda: None)
+    position = store_pb2.Acknowledgement()
+    calls = (
+        bundle.register_receiver(store_pb2.RegisterReceiverRequest(), 10.0),
+        bundle.acknowledge(store_pb2.AcknowledgeRequest(acknowledgements=[position]), 10.0),
+        bundle.watch(store_pb2.WatchRequest()).read(),
+    )
+    errors = await asyncio.gather(*calls, return_exceptions=True)
+    await bundle.close()
+    assert [type(error) for error in errors] == [AccessDenied] * 3
+    assert isinstance(errors[-1], AccessDenied)
+    raise errors[-1]
+
+
+@pytest.mark.expects_log("may not")
+async def test_one_call_of_a_bundle_is_refused_while_others_are_served(guarded: Guarded) -> None:
+    await guarded.start()
+    async with guarded.client("sender") as sending, guarded.client("reader") as reading:
+        await sending.source("orders.eu", session_id=1)
+        opened, refused = await asyncio.gather(
+            reading.receiver("orders.eu", session_id=2),
+            reading.receiver("trades", session_id=2),
+            return_exceptions=True,
+        )
+        assert isinstance(opened, Receiver)
+        assert isinstance(refused, AccessDenied)
+        assert (refused.verb, refused.topic) == ("receive", "trades")
 
 
 @pytest.mark.expects_log("may not")

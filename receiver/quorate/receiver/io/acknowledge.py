@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections import deque
 from dataclasses import dataclass, field
-from math import inf
+from math import floor, inf
 from typing import NamedTuple
 
 from quorate.protocol.delays import LOOK, Delays
@@ -39,6 +39,8 @@ doubles from one repetition to the next.
 """
 REPEATS_LONGEST = 16
 """The longest time between two repetitions, in REPEAT_SECONDS."""
+TOGETHER_SECONDS_MIN = 2.0
+"""The shortest time, in seconds, to a repetition that receivers of a client make together."""
 SHORT_SECONDS = 0.5
 """The interval, in seconds, for a store that took less than the position: it lacks messages
 itself."""
@@ -47,6 +49,15 @@ EVERYONE_SECONDS = 0.25
 do."""
 STABLE_SECONDS = 1.0
 """The time, in seconds, for which a flush waits for consumed messages to become stable."""
+
+
+def repeat_time(now: float, seconds: float) -> float:
+    """Return when to repeat a position: in so many seconds, or up to one second earlier.
+
+    All receivers of a client repeat at whole seconds of its clock. So their calls share a frame.
+    Short times stay as they are.
+    """
+    return floor(now + seconds) if seconds >= TOGETHER_SECONDS_MIN else now + seconds
 
 
 class _Told(NamedTuple):
@@ -96,7 +107,7 @@ class _Store:
 
     def _delay_repeat(self, now: float) -> None:
         seconds = REPEAT_SECONDS * min(2**self.repeats, REPEATS_LONGEST)
-        self.repeat_at = now + min(seconds, self.alive_for / 3)
+        self.repeat_at = repeat_time(now, min(seconds, self.alive_for / 3))
 
 
 class Acknowledger:
@@ -336,7 +347,7 @@ class Acknowledger:
             ],
         )
         with errors_of(address):
-            response = await self._peers.store(address).Acknowledge(request, timeout=CALL_SECONDS)
+            response = await self._peers.bundle(address).acknowledge(request, CALL_SECONDS)
         self._peers.answered(address)
         for refused in response.refused:
             source = SourceName(refused.source.topic, refused.source.session_id)

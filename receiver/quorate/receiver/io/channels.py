@@ -15,6 +15,7 @@ from typing import Any
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.tls import Tls
 from quorate.transport.application import this_application
+from quorate.transport.bundle import Bundle
 from quorate.transport.connections import Connection, Connections
 from quorate.transport.turns import Turn, beginning
 from quorate.v1.messages_pb2 import Application
@@ -57,6 +58,10 @@ class Peers:
     def store(self, address: str) -> Any:
         """Return the stub of the store at this address."""
         return self._at(address).store
+
+    def bundle(self, address: str) -> Bundle:
+        """Return the bundle for small calls to the store at this address."""
+        return self._at(address).bundle
 
     def source(self, address: str) -> Any:
         """Return the stub of the source at this address."""

@@ -144,9 +144,7 @@ class Registrar:
             asked = replace(ask.request, epoch=epoch, ended_epoch=ended_epoch)
             request = self._request(asked, address)
             with errors_of(address):
-                answer = await self._peers.store(address).RegisterReceiver(
-                    request, timeout=CALL_SECONDS
-                )
+                answer = await self._peers.bundle(address).register_receiver(request, CALL_SECONDS)
             return answer_from_wire(answer)
 
         try:

@@ -8,12 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
-
-import grpc.aio
 
 from quorate.protocol.delays import HOPELESS_SECONDS, Delays, with_longest
-from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.errors import Closed, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.receiver.io.channels import Peers
@@ -22,8 +19,8 @@ from quorate.receiver.protocol.directory import (
     record_from_wire,
 )
 from quorate.receiver.protocol.subscription import Seen
+from quorate.transport.bundle import BundledCall
 from quorate.transport.delays import delay
-from quorate.transport.failures import errors_of
 from quorate.v1 import store_pb2 as store_v1
 
 _log = logging.getLogger("quorate.receiver")
@@ -64,8 +61,7 @@ class Watcher:
         """Set once the store has sent every entry that it had at the time of the call."""
         self.error: QuorateError | None = None
         """The reason why the store cannot be heard; None: it can."""
-        self._call: Any = None
-        self._silence: Unreachable | None = None
+        self._call: BundledCall | None = None
         self.tried = asyncio.Event()
         """Set once the first attempt has succeeded or failed."""
 
@@ -73,13 +69,7 @@ class Watcher:
         """Reconnect for ever. A store that cannot be of use is tried rarely."""
         failures = 0
         while True:
-            self._silence = None
-            try:
-                with errors_of(self.address):
-                    await self._listen()
-                error: QuorateError = Unreachable(self.address, "it ended the directory's stream")
-            except QuorateError as failure:
-                error = failure
+            error = await self._listen()
             if self.complete.is_set():
                 failures = 0
             if self.error is None or type(error) is not type(self.error):
@@ -96,34 +86,31 @@ class Watcher:
 
     def silent(self, silence: Unreachable) -> None:
         """Note that the store is silent: nothing that it said counts any more."""
-        self._silence = silence
         if self._call is not None:
-            self._call.cancel()
+            self._call.end(silence)
 
-    async def _listen(self) -> None:
-        self._call = self._peers.store(self.address).Watch(self._request)
+    async def _listen(self) -> QuorateError:
+        """Take entries until the call ends. Return why."""
+        self._call = call = self._peers.bundle(self.address).watch(self._request)
         try:
-            await self._read(self._call)
-        except asyncio.CancelledError:
-            # To its reader, a cancelled call looks like its own cancellation.
-            task = asyncio.current_task()
-            if self._silence is None or (task is not None and task.cancelling()):
-                raise
-            raise self._silence from None
+            while True:
+                self._take(await call.read())
+        except QuorateError as error:
+            return error
         finally:
+            call.end(Closed("The watch of the directory"))
             self._call = None
 
-    async def _read(self, call: Any) -> None:
-        while (response := await call.read()) is not grpc.aio.EOF:
-            if response.WhichOneof("kind") == "entry":
-                entry = response.entry
-                record = record_from_wire(entry.information, live=entry.live, proxy=entry.proxy)
-                seen = Seen(entry.begun_epoch, entry.next_sequence)
-                self._seen(self.address, record.source, seen)
-                self._changed(self.address, record)
-            else:
-                self.topics = tuple(response.snapshot_end.topics)
-                self.error = None
-                self.complete.set()
-                self.tried.set()
-                self._heard(self.address)
+    def _take(self, response: store_v1.WatchResponse) -> None:
+        if response.WhichOneof("kind") == "entry":
+            entry = response.entry
+            record = record_from_wire(entry.information, live=entry.live, proxy=entry.proxy)
+            seen = Seen(entry.begun_epoch, entry.next_sequence)
+            self._seen(self.address, record.source, seen)
+            self._changed(self.address, record)
+        else:
+            self.topics = tuple(response.snapshot_end.topics)
+            self.error = None
+            self.complete.set()
+            self.tried.set()
+            self._heard(self.address)

@@ -122,6 +122,9 @@ _LOOKS = _by(*_LOOK_VERBS)
 _LOOKS_AS_PEER = _by(*_LOOK_VERBS, Verb.REPLICATE)
 """A store asks its peers how they are, for those who look at its page."""
 
+BUNDLE = "Bundle"
+"""The call that has others in it, each of which is admitted by itself."""
+
 CALLS = {
     "Promise": _Call(_by(Verb.SEND), _source),
     "Begin": _Call(_by(Verb.SEND), _source),
@@ -217,7 +220,15 @@ def guarded(service: Any, admission: Admission, descriptor: ServiceDescriptor) -
             return _streaming(serve, admit, refuse)
         return _answering(serve, admit, refuse)
 
-    return SimpleNamespace(**{method.name: wrapped(method) for method in descriptor.methods})
+    calls = {each.name: wrapped(each) for each in descriptor.methods if each.name != BUNDLE}
+    guarding = SimpleNamespace(**calls)
+    if BUNDLE in descriptor.methods_by_name:
+
+        async def bundle(_: Any, context: Context) -> None:
+            await service.unbundle(guarding, context)
+
+        guarding.Bundle = bundle
+    return guarding
 
 
 def _answering(serve: Any, admit: Admit, refuse: Refuse) -> Any:

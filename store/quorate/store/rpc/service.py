@@ -40,6 +40,7 @@ from quorate.store import watchers
 from quorate.store.engine import Engine
 from quorate.store.rpc.append import Context, check_instance
 from quorate.store.rpc.backup import Backups
+from quorate.store.rpc.bundle import Bundles
 from quorate.store.rpc.fetch import fetch
 from quorate.store.rpc.inventory import inventory
 from quorate.store.rpc.journal import JournalReports
@@ -165,6 +166,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._requests = Requests(engine, keeper, upkeep.losses)
         self._restoring = Restoring(engine, keeper, upkeep.repair.filler, upkeep.losses)
         self._calls: set[Lanes] = set()
+        self._bundles = Bundles()
         self._checked = asyncio.Event()
         self.stopping: QuorateError | None = None
         """The error with which new calls are refused; None: they are served."""
@@ -180,6 +182,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._engine.tail.wake()
         self._engine.stable_tail.wake()
         self._state.making.wake()
+        self._bundles.end_all(reason)
 
     def check_running(self) -> None:
         """Raise the error with which calls are refused, if there is one."""
@@ -301,6 +304,17 @@ class Service(StoreServicer):  # type: ignore[misc]
             self._calls.discard(lanes)
 
     # Receivers.
+
+    async def Bundle(self, _: Any, context: Context) -> None:
+        await self.unbundle(self, context)
+
+    async def unbundle(self, service: Any, context: Context) -> None:
+        """Serve a bundle of calls, each by this service, which may be guarded."""
+        try:
+            await self.serving()
+            await self._bundles.serve(service, context, self._address)
+        except QuorateError as error:
+            await self.refuse(context, error)
 
     @_answering
     async def RegisterReceiver(
