@@ -59,10 +59,12 @@ async def run(sources: int, each: int) -> None:
                 assert not report.failures, report.failures
                 return report
 
+            def files() -> int:
+                return sum(1 for _ in Path(path).rglob("*.parquet"))
+
             async def job() -> str:
                 report = await asyncio.to_thread(archived)
-                files = sum(1 for _ in Path(path).rglob("*.parquet"))
-                return f"{report.messages:,} messages, {files:,} files"
+                return f"{report.messages:,} messages, {files():,} files"
 
             async def read() -> str:
                 count = 0

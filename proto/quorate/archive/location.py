@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
 _SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
+_BUFFER_BYTES = 1024 * 1024
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -74,12 +75,16 @@ class Location:
     @contextlib.contextmanager
     def writing(self, path: str) -> Iterator[pa.NativeFile]:
         """Open a new file. It and its name are on the disk when the block ends without an error."""
-        if self.directory is None:
-            with self.files.open_output_stream(path) as opened:
-                yield opened
-            return
         import pyarrow as pa
 
+        if self.directory is None:
+            # The stream of the library takes what is written through this buffer only.
+            with (
+                self.files.open_output_stream(path) as remote,
+                pa.BufferedOutputStream(remote, _BUFFER_BYTES) as opened,
+            ):
+                yield opened
+            return
         target = self.directory / path
         make_directories(target.parent)
         with target.open("wb") as file, pa.PythonFile(file, mode="w") as opened:
@@ -87,6 +92,12 @@ class Location:
             opened.flush()
             os.fsync(file.fileno())
         sync_directory(target.parent)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file as `writing` does. Raises OSError."""
+        with self.writing(path) as opened:
+            for at in range(0, len(content), _BUFFER_BYTES // 2):
+                opened.write(content[at : at + _BUFFER_BYTES // 2])
 
     def sync(self, paths: list[str]) -> None:
         """Put files of a directory, and their names, on the disk. Raises OSError.

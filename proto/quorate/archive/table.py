@@ -133,8 +133,7 @@ class Table:
     def _check_writable(self) -> None:
         trial = f"{SOURCES}/trial-{time.time_ns()}"
         with storage(self.location.address):
-            with self.location.writing(trial) as opened:
-                opened.write(b"?")
+            self.location.write(trial, b"?")
             self.location.remove(trial)
 
     def newest(self) -> Table:
@@ -191,11 +190,8 @@ class Table:
             raise ArchiveInvalid(self.location.address, "; ".join(problems[:5]))
         transaction = max(time.time_ns(), self.transaction + 1)
         content = histories.to_parquet(sources.values())
-        with (
-            storage(self.location.address),
-            self.location.writing(sources_file(transaction)) as opened,
-        ):
-            opened.write(content)
+        with storage(self.location.address):
+            self.location.write(sources_file(transaction), content)
         try:
             commit(self._delta, files, transaction, histories.checksum(content))
         except (DeltaError, OSError) as error:

@@ -106,7 +106,14 @@ def wanted(known: KnownSource, archived: ArchivedSource | None, upto: int) -> Wa
     released = released.both(RangeSet([Range(begin, upto)]))
     parts = RangeSet([Range(begin, upto)]).minus(lost).minus(released)
     ranges = tuple(
-        SourceRange(known.name, part.first, part.last + 1, known.lineage) for part in parts
+        SourceRange(
+            known.name,
+            part.first,
+            part.last + 1,
+            known.lineage,
+            message_bytes=known.message_bytes,
+        )
+        for part in parts
     )
     if not ranges:
         return None

@@ -9,7 +9,9 @@ ranges to archive is decided in quorate.pipeline.archive.archive_plan.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -53,6 +55,10 @@ from quorate.protocol.lineage import Lineage
 
 FILE_BYTES_MAX = 256 * 1024 * 1024
 """A file is closed when it has so many bytes before compression."""
+_SMALL_MESSAGES = 4096
+_SMALL_BYTES = 1024 * 1024
+_FETCHES = 8
+"""Small ranges of a task that are fetched at the same time."""
 PART_MESSAGES_MIN = 250_000
 PART_MESSAGES_MAX = 5_000_000
 """Most messages of a task. All of them are archived again if its worker dies."""
@@ -368,13 +374,17 @@ def archive_part(
     shared = DayFiles(location, bytes_max)
     stopped: set[SourceName] = set()
     try:
-        for each in part.ranges:
+        asked = (
+            _Pieces(each, stores, part.number + place, before_ns, str(location))
+            for place, each in enumerate(part.ranges)
+        )
+        for pieces in fetched_ahead(asked):
+            each = pieces.asked
             source = each.range.source
             if source in stopped:
                 continue  # what comes behind a hole waits
             files = DayFiles(location, bytes_max) if each.goes_on else shared
-            pieces = _Pieces(each, stores, part.number, before_ns, str(location))
-            for piece in pieces:
+            for piece in pieces.given():
                 for file in files.add(piece):
                     yield _file_to_json(each, file)
             if each.goes_on:
@@ -392,12 +402,35 @@ def archive_part(
         shared.abandon()
 
 
+def fetched_ahead(ranges: Iterator[_Pieces]) -> Iterator[_Pieces]:
+    """Yield the ranges in order. Small ones are fetched before, several at the same time.
+
+    Stores answer many calls at once, and most of the time of a small one is spent waiting.
+    """
+    waiting: deque[tuple[_Pieces, Future[None] | None]] = deque()
+    with ThreadPoolExecutor(_FETCHES, "quorate-archive") as pool:
+        for each in ranges:
+            waiting.append((each, pool.submit(each.fetch) if each.is_small else None))
+            if len(waiting) > 2 * _FETCHES:
+                yield _fetched(waiting)
+        while waiting:
+            yield _fetched(waiting)
+
+
+def _fetched(waiting: deque[tuple[_Pieces, Future[None] | None]]) -> _Pieces:
+    pieces, fetched = waiting.popleft()
+    if fetched is not None:
+        fetched.result()
+    return pieces
+
+
 class _Pieces:
     """The whole batches of a range, as far as they can be archived."""
 
     def __init__(
         self, asked: WorkRange, stores: Stores, turn: int, before_ns: int | None, archive: str
     ) -> None:
+        self.asked = asked
         self.range = asked.range
         self.next = asked.range.first
         """One past the last number that was given."""
@@ -405,15 +438,31 @@ class _Pieces:
         self.last_batch: BatchMark | None = None
         self.error: QuorateError | None = None
         """What ended the range early."""
-        self._asked = asked
         self._stores = stores
         self._turn = turn
         self._before_ns = before_ns
         self._archive = archive
+        self._fetched: list[Piece] | None = None
 
-    def __iter__(self) -> Iterator[Piece]:
+    @property
+    def is_small(self) -> bool:
+        """All of the range may be in memory while it waits."""
+        return len(self.range) <= _SMALL_MESSAGES and (
+            len(self.range) * self.range.message_bytes <= _SMALL_BYTES
+        )
+
+    def fetch(self) -> None:
+        """Fetch all of a small range."""
         try:
-            for piece in self._wanted():
+            self._fetched = []
+            self._fetched.extend(self._wanted())
+        except QuorateError as error:
+            self.error = error
+
+    def given(self) -> Iterator[Piece]:
+        """Yield the batches; what ends them early is in `error` then."""
+        try:
+            for piece in self._wanted() if self._fetched is None else self._fetched:
                 made = whole(piece)
                 if self._before_ns is not None and (
                     greatest_time(made.frame, made.header) >= self._before_ns
@@ -428,7 +477,7 @@ class _Pieces:
 
     def _wanted(self) -> Iterator[Piece]:
         """Yield the pieces of the range, without a batch that goes on behind what is stable."""
-        each, after = self.range, self._asked.after
+        each, after = self.range, self.asked.after
         begin = after.first if after is not None else each.first
         fetched = self._stores.fetch(each.source, each.lineage, begin, each.until - 1, self._turn)
         if after is not None:
@@ -438,7 +487,7 @@ class _Pieces:
         for piece in fetched:
             if piece.last < each.first:
                 continue
-            if self._asked.ends and piece.last == each.until - 1 and self._goes_on(piece):
+            if self.asked.ends and piece.last == each.until - 1 and self._goes_on(piece):
                 return
             yield replace(piece, first=max(piece.first, each.first))
 

@@ -401,6 +401,8 @@ def _restore_range(part: RestoreRange, archive: Archive) -> Iterator[Entry]:
     broken: QuorateError | None = None
     try:
         for piece in archive.pieces(part.source, part.numbers.first, part.numbers.last):
+            if piece.header.first < part.numbers.first:
+                continue  # the range that has its first message sends all of a batch
             for sender in senders.values():
                 sender.send(piece.frame)
     except QuorateError as error:
