@@ -54,9 +54,13 @@ def compares(client: Hostile) -> None:
 
 def archives(client: Hostile) -> None:
     """Say of each source how far it is archived."""
-    requests = [
-        store_v1.ArchivedRequest(source=named(number), upto=number % 11, protocol_version=1)
+    told = [
+        store_v1.ArchivedSource(source=named(number), upto=number % 11)
         for number in range(2 * SOURCES)
+    ]
+    requests = [
+        store_v1.ArchivedRequest(sources=told[at : at + 1000], protocol_version=1)
+        for at in range(0, len(told), 1000)
     ]
     client.calls("Archived", requests)
 

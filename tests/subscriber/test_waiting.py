@@ -270,9 +270,8 @@ async def test_what_goes_while_the_application_does_not_read_is_a_gap(tmp_path: 
 async def archived_upto(address: str, source: SourceName, upto: int) -> None:
     """Return when the store has let go what an archive has up to this number."""
     async with store_client(address) as client:
-        request = store_v1.ArchivedRequest(
-            source=source_to_wire(source), upto=upto, protocol_version=PROTOCOL_VERSION
-        )
+        told = store_v1.ArchivedSource(source=source_to_wire(source), upto=upto)
+        request = store_v1.ArchivedRequest(sources=[told], protocol_version=PROTOCOL_VERSION)
         await client.call("Archived", request)
         async with asyncio.timeout(60):
             while not (await client.status()).sources[0].retained_from:  # noqa: ASYNC110

@@ -1,180 +1,206 @@
-"""The Parquet files of an archive, checked when they are read.
+"""The Parquet files of an archive, read by runs: consecutive messages of one source in a file.
 
-How a file is written is in quorate.pipeline.archive.file_writer. Nothing here reads a manifest.
+A file may have many sources, and compaction may put its rows in another order. So the runs of a
+file are found from its columns `source` and `sequence`, one row group at a time, and kept. How a
+file is written is in quorate.pipeline.archive.file_writer. Nothing here reads the log.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path
 
-import google_crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from quorate.archive.batches import COLUMNS, PICKED_COLUMNS, frames_of, picked_of
-from quorate.archive.manifest import ArchivedFile
-from quorate.archive.parts import Picked
-from quorate.archive.wanted import RowTest
-from quorate.protocol.answers import Piece
+from quorate.archive.data_file import DataFile
+from quorate.archive.location import Location, plain_text
 from quorate.protocol.errors import ArchiveInvalid
-from quorate.protocol.framing import read_header
 
+_OPEN_MAX = 32
+"""Most files that are kept open for the next read."""
+_ROWS_BYTES = 128 * 1024 * 1024
+"""Bytes of rows that are kept for the next read. Many small sources share a row group."""
 _READ_ROWS = 16_384
-_READ_BYTES = 1024 * 1024
-
-_checked: dict[Path, tuple[int, ...]] = {}
-"""By path of a file that this process has checked, its checksum and its state on the disk then."""
-
-
-def read_rows(
-    archive: Path, file: ArchivedFile, columns: Sequence[str], first: int, last: int
-) -> Iterator[pa.RecordBatch]:
-    """Yield these columns of the messages [first, last] of a file, in order.
-
-    Raises ArchiveInvalid if the file is not the one that was archived.
-    """
-    for at, rows in _read_groups(archive, file, columns, first, last):
-        begin, end = max(first - at, 0), min(last - at + 1, len(rows))
-        if begin < end:
-            yield rows.slice(begin, end - begin)
+_PLACES = ("source", "sequence", "timestamp_ns")
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """A row group of an open file."""
+class Run:
+    """Consecutive messages of one source in consecutive rows of one row group."""
 
-    parquet: pq.ParquetFile
-    index: int
+    file: DataFile
+    group: int
     at: int
-    """The number of its first message."""
-    count: int
+    """The place of its first message in the row group."""
+    first: int
+    last: int
+    first_time_ns: int
+    """The earliest time of a message."""
+    last_time_ns: int
+    """The latest time of a message."""
 
-    def read(self, columns: Sequence[str]) -> pa.Table:
-        """Return these columns of all its rows."""
-        rows = self.parquet.read_row_group(self.index, columns=list(columns))
-        self._check(self.at + len(rows))
+
+@dataclass(slots=True)
+class _Group:
+    """A row group, and its runs once they were needed."""
+
+    index: int
+    rows: int
+    sources: tuple[str, str] | None
+    """The least and the greatest session ID; None: not known."""
+    numbers: tuple[int, int] | None
+    """The lowest and the highest sequence number; None: not known."""
+    runs: dict[str, list[Run]] | None = None
+    """By session ID, ascending."""
+
+    def may_have(self, session: str, first: int) -> bool:
+        if self.sources is not None and not self.sources[0] <= session <= self.sources[1]:
+            return False
+        return self.numbers is None or self.numbers[1] >= first
+
+
+class Files:
+    """The files of an archive, as far as they were read. Not for several threads at once."""
+
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._groups: dict[str, list[_Group]] = {}
+        """By path, the row groups of each file that was ever opened."""
+        self._open: OrderedDict[str, pq.ParquetFile] = OrderedDict()
+        self._rows: OrderedDict[tuple[str, int, tuple[str, ...]], pa.Table] = OrderedDict()
+        self._rows_bytes = 0
+
+    def runs(self, file: DataFile, session: str, first: int) -> list[Run]:
+        """Return the runs of a source in a file that have numbers from one on, ascending.
+
+        Raises FileNotFoundError if the file is gone, and ArchiveInvalid.
+        """
+        with self._readable(file):
+            found = []
+            for group in self._groups_of(file):
+                if group.may_have(session, first):
+                    if group.runs is None:
+                        group.runs = self._runs_of(file, group)
+                    found += [each for each in group.runs.get(session, ()) if each.last >= first]
+        return sorted(found, key=lambda each: each.first)
+
+    def rows(self, run: Run, columns: Sequence[str], first: int, last: int) -> pa.Table:
+        """Return these columns of the messages [first, last] of a run, which has them.
+
+        Raises FileNotFoundError if the file is gone, and ArchiveInvalid.
+        """
+        with self._readable(run.file):
+            rows = self._read(run.file, run.group, tuple(columns))
+        return rows.slice(run.at + first - run.first, last - first + 1)
+
+    def batches(
+        self, run: Run, columns: Sequence[str], first: int, last: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield what `rows` returns, in parts."""
+        yield from self.rows(run, columns, first, last).to_batches(_READ_ROWS)
+
+    @contextmanager
+    def _readable(self, file: DataFile) -> Iterator[None]:
+        """Raise ArchiveInvalid if a file cannot be read, but is there."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except (OSError, LookupError, ValueError, pa.ArrowException) as error:
+            where = self._location.where(file.path)
+            raise ArchiveInvalid(where, f"it cannot be read: {plain_text(error)}") from error
+
+    def _groups_of(self, file: DataFile) -> list[_Group]:
+        groups = self._groups.get(file.path)
+        if groups is None:
+            parquet = self._opened(file)
+            groups = [_group(parquet.metadata, index) for index in range(parquet.num_row_groups)]
+            self._groups[file.path] = groups
+        return groups
+
+    def _opened(self, file: DataFile) -> pq.ParquetFile:
+        parquet = self._open.get(file.path)
+        if parquet is not None:
+            self._open.move_to_end(file.path)
+            return parquet
+        opened = self._location.files.open_input_file(file.path)
+        if opened.size() != file.bytes:
+            where = self._location.where(file.path)
+            raise ArchiveInvalid(where, f"it has {opened.size():,} bytes, not {file.bytes:,}")
+        # Files of an archive job have checksums of their pages. The library's compaction has none.
+        parquet = pq.ParquetFile(opened, page_checksum_verification=True)
+        if parquet.metadata.num_rows != file.count:
+            where, count = self._location.where(file.path), parquet.metadata.num_rows
+            raise ArchiveInvalid(where, f"it has {count} messages, not {file.count}")
+        self._open[file.path] = parquet
+        while len(self._open) > _OPEN_MAX:
+            self._open.popitem(last=False)
+        return parquet
+
+    def _read(self, file: DataFile, group: int, columns: tuple[str, ...]) -> pa.Table:
+        key = (file.path, group, columns)
+        rows = self._rows.get(key)
+        if rows is not None:
+            self._rows.move_to_end(key)
+            return rows
+        within = [each for each in columns if each != "topic"]
+        rows = self._opened(file).read_row_group(group, columns=within)
+        count = self._groups_of(file)[group].rows
+        if len(rows) != count:
+            # The header of a page has no checksum.
+            raise pa.ArrowInvalid(f"a row group has {len(rows)} rows, not {count}")
+        if "topic" in columns:
+            # A column by which files are apart is not in them.
+            rows = rows.append_column("topic", pa.repeat(file.topic, count))
+        self._rows[key] = rows
+        self._rows_bytes += rows.nbytes
+        while self._rows_bytes > _ROWS_BYTES and len(self._rows) > 1:
+            _, dropped = self._rows.popitem(last=False)
+            self._rows_bytes -= dropped.nbytes
         return rows
 
-    def parts(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield these columns of its rows in parts, and the number of each part."""
-        at = self.at
-        for rows in self.parquet.iter_batches(_READ_ROWS, [self.index], columns=list(columns)):
-            yield at, rows
-            at += len(rows)
-        self._check(at)
-
-    def _check(self, end: int) -> None:
-        if end != self.at + self.count:
-            # The header of a page has no checksum.
-            raise pa.ArrowInvalid(f"its rows end at {end}, not at {self.at + self.count}")
-
-
-def _read_groups(
-    archive: Path, file: ArchivedFile, columns: Sequence[str], first: int, last: int
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield whole row groups, those with messages of [first, last], and the number of each part."""
-    with _readable(archive / file.path):
-        for group in _groups(archive, file, first, last):
-            yield from group.parts(columns)
-
-
-def _groups(archive: Path, file: ArchivedFile, first: int, last: int) -> Iterator[_Group]:
-    """Yield the row groups with messages of [first, last], for use within `_readable`."""
-    check_file(archive, file)
-    path = archive / file.path
-    # The checksums of the pages find damage that came after the file was checked.
-    with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
-        count = parquet.metadata.num_rows
-        if count != file.count:
-            raise ArchiveInvalid(str(path), f"it has {count} messages, not {file.count}")
-        # The numbers have no gap, so the row of each number is known.
-        at = file.first
-        for index in range(parquet.num_row_groups):
-            rows = parquet.metadata.row_group(index).num_rows
-            if at <= last and at + rows > first:
-                yield _Group(parquet, index, at, rows)
-            at += rows
+    def _runs_of(self, file: DataFile, group: _Group) -> dict[str, list[Run]]:
+        rows = self._read(file, group.index, _PLACES)
+        sessions, numbers, times = (rows.column(name).combine_chunks() for name in _PLACES)
+        runs: dict[str, list[Run]] = {}
+        begin = 0
+        for end in _ends(sessions, numbers):
+            earliest, latest = pc.min_max(times[begin:end]).values()
+            run = Run(
+                file,
+                group.index,
+                begin,
+                numbers[begin].as_py(),
+                numbers[end - 1].as_py(),
+                earliest.as_py(),
+                latest.as_py(),
+            )
+            runs.setdefault(sessions[begin].as_py(), []).append(run)
+            begin = end
+        for each in runs.values():
+            each.sort(key=lambda run: run.first)
+        return runs
 
 
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Raise ArchiveInvalid if a file cannot be read."""
-    try:
-        yield
-    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-        raise ArchiveInvalid(str(path), f"it cannot be read: {error}") from error
+def _ends(sessions: pa.Array, numbers: pa.Array) -> list[int]:
+    """Return one past the last row of each run."""
+    ends: set[int] = set(pc.run_end_encode(sessions).run_ends.to_pylist())
+    steps = pc.fill_null(pc.not_equal(pc.pairwise_diff(numbers), 1), False)
+    ends.update(pc.indices_nonzero(steps).to_pylist())
+    return sorted(ends)
 
 
-def pieces_of(archive: Path, file: ArchivedFile, first: int, last: int) -> Iterator[Piece]:
-    """Yield the batches of a file that have messages of [first, last], as their source made them.
-
-    A row group has whole batches, so reading begins with the row group of the first message.
-    first, last: messages that the file has. Raises ArchiveInvalid, CorruptBatch.
-    """
-    path = str(archive / file.path)
-    groups = _read_groups(archive, file, COLUMNS, first, last)
-    due, head = next(groups)
-    rows = chain([head], (each for _, each in groups))
-    for frame in frames_of(rows, file.source, path):
-        header = read_header(frame, path)
-        if header.first != due:
-            raise ArchiveInvalid(path, f"it goes on at {header.first}, not at {due}")
-        due = header.last + 1
-        if header.last >= first:
-            yield Piece(frame, header, header.first, header.last)
-        if header.last >= last:
-            break
-    if not last < due <= file.last + 1:
-        raise ArchiveInvalid(path, f"it ends at {due - 1}, not at {file.last}")
-
-
-def picked_of_file(
-    archive: Path, file: ArchivedFile, first: int, last: int, test: RowTest
-) -> Iterator[Picked]:
-    """Yield the messages of [first, last] that meet a test, those of each batch together.
-
-    Of a row group without any, only the columns are read that decide. Raises ArchiveInvalid.
-    """
-    with _readable(archive / file.path):
-        for group in _groups(archive, file, first, last):
-            begin, end = max(first - group.at, 0), min(last - group.at + 1, group.count)
-            asked = slice(begin, end)
-            holds = test.holds(group.read(sorted(test.columns))[asked])
-            if pc.any(holds).as_py():
-                rows = group.read(PICKED_COLUMNS)[asked].filter(holds)
-                yield from picked_of(rows.to_batches(), file.source)
-
-
-def check_file(archive: Path, file: ArchivedFile) -> None:
-    """Compare a file with its archived size and checksum. Raises ArchiveInvalid.
-
-    The check reads all of the file, so a process does it once, and again only if the file changes.
-    """
-    path = archive / file.path
-    try:
-        stat = path.stat()
-        seen = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-        if _checked.get(path) == (file.checksum, *seen):
-            return
-        if stat.st_size != file.bytes:
-            raise ArchiveInvalid(str(path), f"it has {stat.st_size:,} bytes, not {file.bytes:,}")
-        checksum = _checksum(path)
-    except OSError as error:
-        raise ArchiveInvalid(str(path), error.strerror or str(error)) from error
-    if checksum != file.checksum:
-        detail = f"its checksum is {checksum:#010x}, not {file.checksum:#010x}"
-        raise ArchiveInvalid(str(path), detail)
-    _checked[path] = (checksum, *seen)
-
-
-def _checksum(path: Path) -> int:
-    checksum = 0
-    with path.open("rb", buffering=0) as opened:
-        while data := opened.read(_READ_BYTES):
-            checksum = google_crc32c.extend(checksum, data)
-    return checksum
+def _group(metadata: pq.FileMetaData, index: int) -> _Group:
+    group = metadata.row_group(index)
+    bounds = {}
+    for at in range(group.num_columns):
+        column = group.column(at)
+        if column.path_in_schema in ("source", "sequence"):
+            known = column.statistics
+            if known is not None and known.has_min_max:
+                bounds[column.path_in_schema] = (known.min, known.max)
+    return _Group(index, group.num_rows, bounds.get("source"), bounds.get("sequence"))

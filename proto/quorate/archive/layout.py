@@ -1,14 +1,12 @@
-"""The layout of an archive: names of its directories and files.
+"""The layout of an archive: the names of its files, and the values of its partitions.
 
-A file is named by its content, so the same content always has the same name. Two jobs that archive
-at the same time cannot overwrite each other's files with other content. Nothing here touches a
-file.
+    <archive>/_delta_log/00000000000000000007.json     the log of the table; the library's
 
-    <archive>/manifest/00000000000000000007.json      the newest one lists what the archive has
+    <archive>/topic=orders/day=2026-11-21/<random>.parquet     messages, if the log names the file
 
-    <archive>/data/topic=orders/day=2026-11-21/0x10-00000000000000000000-…0099-1a2b3c4d.parquet
+    <archive>/_sources/01795862970462185885.parquet    the histories of the sources, if it does
 
-    <archive>/data/…/.writing-<random>                 not complete, and no part of the archive
+Nothing here touches a file.
 """
 
 from __future__ import annotations
@@ -16,31 +14,13 @@ from __future__ import annotations
 import hashlib
 import re
 from datetime import UTC, datetime
-from urllib.parse import quote
 
-from quorate.protocol.identity import SourceName
-from quorate.protocol.ranges import Range
+SOURCES = "_sources"
+"""The directory of the histories. Engines do not read directories that begin so."""
 
-MANIFESTS = "manifest"
-DATA = "data"
-WRITING = ".writing-"
-"""The beginning of a file's name until the file is complete."""
-
-_NAME_MAX = 200
+_NAME_MAX = 100
 _DAY_NS = 86_400 * 10**9
-_FILE = re.compile(
-    rf"{DATA}/(topic=[^/]+)/day=[^/]+/(0x[0-9a-f]+)-(\d+)-(\d+)-([0-9a-f]{{8}})\.parquet"
-)
-
-
-def manifest_name(version: int) -> str:
-    return f"{version:020d}.json"
-
-
-def manifest_version(name: str) -> int | None:
-    """Return the version in the name of a manifest; None if the name is not that of a manifest."""
-    stem, dot, kind = name.partition(".")
-    return int(stem) if dot and kind == "json" and stem.isdecimal() else None
+_PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def day_of(timestamp_ns: int) -> str:
@@ -51,51 +31,34 @@ def day_of(timestamp_ns: int) -> str:
 
 
 def directory_of(topic: str, day: str) -> str:
-    """Return the directory of the files of a topic and a day, relative to the archive."""
-    return f"{DATA}/topic={_safe(topic)}/day={day}"
+    """Return the directory of new files of a topic and a day, relative to the archive.
 
-
-def file_of(source: SourceName, day: str, first: int, last: int, checksum: int) -> str:
-    """Return the path of a file, relative to the archive."""
-    directory = directory_of(source.topic, day)
-    return f"{directory}/{source.session_id:#x}-{first:020d}-{last:020d}-{checksum:08x}.parquet"
-
-
-def key_of(source: SourceName) -> str:
-    """Return the key that content_of returns for every file of this source."""
-    return f"topic={_safe(source.topic)}/{source.session_id:#x}"
-
-
-def content_of(path: str) -> tuple[str, Range] | None:
-    """Return the key of the source of a file, and the range of its messages.
-
-    Returns None if the path is not that of a file with messages.
+    The log says which topic a file has, so this name is only for people.
     """
-    found = _FILE.fullmatch(path)
-    if found is None:
-        return None
-    topic, session, first, last, _ = found.groups()
-    return f"{topic}/{session}", Range(int(first), int(last))
+    return f"topic={_safe(topic)}/day={day}"
 
 
-def checksum_of(path: str) -> int:
-    """Return the crc32c in the path of a file with messages."""
-    found = _FILE.fullmatch(path)
-    assert found is not None, path
-    return int(found[5], 16)
+def sources_file(transaction: int) -> str:
+    """Return the path of the histories that a transaction committed, relative to the archive."""
+    return f"{SOURCES}/{transaction:020d}.parquet"
 
 
-def is_data(path: str) -> bool:
-    """Return whether a path, relative to the archive, can be that of a file with messages."""
-    parts = path.split("/")
-    return parts[0] == DATA and len(parts) > 1 and not {"", ".", ".."} & set(parts)
+def transaction_of(path: str) -> int | None:
+    """Return the transaction whose histories a path has; None if it is another path."""
+    found = re.fullmatch(rf"{SOURCES}/(\d{{20}})\.parquet", path)
+    return int(found[1]) if found is not None else None
+
+
+def partition_directory_bytes(topic: str) -> int:
+    """Return the bytes of the name of the directory that the library makes for a topic."""
+    plain = sum(len(part.encode()) for part in _PLAIN.findall(topic))
+    return len("topic=") + plain + 3 * (len(topic.encode()) - plain)
 
 
 def _safe(topic: str) -> str:
-    """Return a directory name for a topic. Spark unquotes it to the topic."""
-    name = quote(topic, safe=" !#$&'()+,-.;@[]^_`{}~")
-    if len(name) <= _NAME_MAX:
-        return name
-    # File systems allow 255 bytes. Quoting can triple the bytes of a topic.
+    """Return a part of a file's name for a topic: the topic itself if that can be one."""
+    if _PLAIN.fullmatch(topic) and len(topic) <= _NAME_MAX:
+        return topic
     digest = hashlib.sha256(topic.encode()).hexdigest()[:16]
-    return f"{name[: _NAME_MAX - 20].rpartition('%')[0]}~{digest}"
+    plain = "_".join(_PLAIN.findall(topic))[:_NAME_MAX]
+    return f"{plain}-{digest}"

@@ -1,78 +1,85 @@
 """Reading from an archive: its sources, and their messages as rows or as batches.
 
-An Archive is pickled as a path only. Each process reads the manifest anew, because compaction may
-meanwhile replace files by others with the same content. Nothing here writes.
+An Archive is pickled as a path only. Compaction and vacuum may replace and remove files meanwhile.
+Then the newest version of the table has the same messages in others. Nothing here writes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quorate.archive.directory import ArchiveDirectory
-from quorate.archive.files import picked_of_file, pieces_of, read_rows
-from quorate.archive.manifest import ArchivedFile, ArchivedSource, Manifest
+from quorate.archive.batches import COLUMNS, PICKED_COLUMNS, frames_of, picked_of
+from quorate.archive.data_file import DataFile, session_text
+from quorate.archive.files import Files, Run
+from quorate.archive.location import Location
 from quorate.archive.parts import Picked
+from quorate.archive.source import ArchivedSource
+from quorate.archive.table import Table
 from quorate.archive.wanted import RowTest
 from quorate.protocol.answers import Piece
-from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable
+from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable, CorruptBatch
+from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import BATCH_MESSAGES_MAX
 from quorate.protocol.ranges import Range, RangeSet
 
 
 class Archive:
-    """An archive to read from."""
+    """An archive to read from. Not for several threads at once."""
 
     def __init__(self, path: str) -> None:
         """Raise InvalidArgument if the text is not a path."""
-        self._directory = ArchiveDirectory(path)
+        self._location = Location(path)
+        self._table: Table | None = None
+        self._where = _Where(())
+        self._files = Files(self._location)
 
     @property
     def path(self) -> str:
-        """The directory of the archive."""
-        return str(self._directory)
+        """The place of the archive."""
+        return str(self._location)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_directory": self._directory}
+        return {"path": self.path}
 
-    def refreshed(self) -> Archive:
-        """Return this archive, or another that reads the newest manifest, if that is newer.
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Archive.__init__(self, state["path"])
 
-        Reading the manifest of a large archive takes long, so it is read only once.
-        Raises ArchiveUnusable.
-        """
-        known: Manifest | None = self.__dict__.get("_manifest")
-        newest = self._directory.newest_version()
-        return self if known is not None and known.version == newest else Archive(self.path)
+    def refresh(self) -> None:
+        """Read the newest version of the table from now on. Raises ArchiveUnusable."""
+        if self._table is not None:
+            self._use(self._table.newest())
 
-    @cached_property
-    def _manifest(self) -> Manifest:
-        manifest = self._directory.newest()
-        if not manifest.version:
-            raise ArchiveUnusable(str(self._directory), "no archive is there")
-        return manifest
+    @property
+    def table(self) -> Table:
+        """The version of the table that is read. Raises ArchiveUnusable."""
+        if self._table is None:
+            table = Table.open(self._location)
+            if table is None:
+                raise ArchiveUnusable(self.path, "no archive is there")
+            self._use(table)
+            return table
+        return self._table
 
-    @cached_property
-    def _files(self) -> dict[SourceName, list[ArchivedFile]]:
-        files: dict[SourceName, list[ArchivedFile]] = {}
-        for each in self._manifest.files:
-            files.setdefault(each.source, []).append(each)
-        return files
+    def _use(self, table: Table) -> None:
+        if table is self._table:
+            return
+        self._table, self._where = table, _Where(table.files)
 
     @property
     def sources(self) -> dict[SourceName, ArchivedSource]:
         """The archived sources. Raises ArchiveInvalid, ArchiveNewer, ArchiveUnusable."""
-        return dict(self._manifest.sources)
+        return self.table.sources
 
     def has(self, source: SourceName) -> RangeSet:
         """Return the numbers of a source that the archive has. Raises as `sources`."""
-        return RangeSet(Range(each.first, each.last) for each in self._files.get(source, ()))
+        archived = self.sources.get(source)
+        return archived.has if archived is not None else RangeSet()
 
     def record_batches(
         self, source: SourceName, first: int, last: int, columns: pa.Schema
@@ -81,66 +88,209 @@ class Archive:
 
         Raises ArchiveInvalid if the archive lacks one of them, and as `sources`.
         """
-        for file in self._files_with(source, first, last):
-            # One column has to be read, because it tells the number of rows.
-            names = columns.names or ["sequence"]
-            for rows in read_rows(self._directory.path, file, names, first, last):
-                yield _with_columns(rows, columns)
+        self._check_has(source, first, last)
+        # One column has to be read, because it tells the number of rows.
+        for rows in self._rows(source, first, last, columns.names or ["sequence"]):
+            yield _with_columns(rows, columns)
 
     def pieces(self, source: SourceName, first: int, last: int) -> Iterator[Piece]:
         """Yield the messages [first, last] as pieces of the batches that their source made.
 
         Each batch is checked. Raises ArchiveInvalid, CorruptBatch, and as `sources`.
         """
-        for file in self._files_with(source, first, last):
-            yield from self.pieces_of(file, max(file.first, first), min(file.last, last))
+        self._check_has(source, first, last)
+        due, stop = self._batch_first(source, first), self._run_end(source, last)
+        while True:
+            try:
+                for frame in frames_of(self._rows(source, due, stop, COLUMNS), source, self.path):
+                    header = read_header(frame, self.path)
+                    if header.first != due:
+                        detail = f"{source} goes on at {header.first}, not at {due}"
+                        raise ArchiveInvalid(self.path, detail)
+                    due = header.last + 1
+                    if due > first:
+                        yield Piece(frame, header, max(header.first, first), min(due - 1, last))
+                    if due > last:
+                        return
+                raise ArchiveInvalid(self.path, f"{source} ends at {due - 1}, not at {last}")
+            except CorruptBatch:
+                # Compaction may have put the end of the batch into the next run.
+                following = self._run_end(source, stop + 1)
+                if following <= stop or stop - due >= BATCH_MESSAGES_MAX:
+                    raise
+                stop = following
 
-    def pieces_of(self, file: ArchivedFile, first: int, last: int) -> Iterator[Piece]:
-        """Yield the messages [first, last] of a file, which has them. Raises as `pieces`."""
-        for piece in pieces_of(self._directory.path, file, first, last):
-            yield replace(piece, first=max(piece.first, first), last=min(piece.last, last))
+    def _batch_first(self, source: SourceName, number: int) -> int:
+        """Return the first number of the batch that has a number."""
+        rows = next(self._rows(source, number, number, COLUMNS))
+        first: int = rows.column("batch_first")[0].as_py()
+        return first
 
-    def picked_of(
-        self, file: ArchivedFile, first: int, last: int, test: RowTest
-    ) -> Iterator[Picked]:
-        """Yield the messages [first, last] of a file that meet a test. Raises as `sources`."""
-        yield from picked_of_file(self._directory.path, file, first, last, test)
+    def _run_end(self, source: SourceName, number: int) -> int:
+        """Return the last number of the run that has a number; the number before it if none has."""
+        run = self.run_from(source, number)
+        return run.last if run is not None and run.first <= number else number - 1
 
-    def file_from(self, source: SourceName, first: int) -> ArchivedFile | None:
-        """Return the first file with messages from a number on; None: there is none.
+    def picked(self, source: SourceName, run: Run, asked: Range, test: RowTest) -> Iterator[Picked]:
+        """Yield those messages of a run that meet a test, those of each batch together.
+
+        Of a run without any, only the columns are read that decide. The messages asked for must be
+        of the run. Raises as `sources`.
+        """
+        try:
+            holds = test.holds(self._files.rows(run, sorted(test.columns), asked.first, asked.last))
+            if not pc.any(holds).as_py():
+                return
+            rows = self._files.rows(run, PICKED_COLUMNS, asked.first, asked.last)
+        except FileNotFoundError:
+            self._renew(run.file)
+            yield from self._picked_anew(source, asked, test)
+            return
+        yield from picked_of(rows.filter(holds).to_batches(), source)
+
+    def _picked_anew(self, source: SourceName, asked: Range, test: RowTest) -> Iterator[Picked]:
+        at = asked.first
+        while at <= asked.last:
+            run = self.run_from(source, at)
+            if run is None or run.first > at:
+                raise ArchiveInvalid(self.path, f"it lacks {source} {at}")
+            last = min(asked.last, run.last)
+            yield from self.picked(source, run, Range(at, last), test)
+            at = last + 1
+
+    def file_alone(self, source: SourceName, number: int) -> DataFile | None:
+        """Return the file with a number, if it has nothing but messages of the source.
+
+        The log tells so; no file is opened. Raises as `sources`.
+        """
+        _ = self.table
+        return self._where.alone(source, number)
+
+    def run_from(self, source: SourceName, first: int) -> Run | None:
+        """Return the first run with messages from a number on; None: there is none.
 
         Raises as `sources`.
         """
-        files = self._files.get(source, [])
-        at = bisect_left(files, first, key=lambda file: file.last)
-        return files[at] if at < len(files) else None
-
-    def is_there(self, file: ArchivedFile) -> bool:
-        """Return whether a file exists. Compaction may have replaced and removed it."""
-        return (self._directory.path / file.path).exists()
-
-    def _files_with(self, source: SourceName, first: int, last: int) -> list[ArchivedFile]:
-        hole = next(iter(RangeSet([Range(first, last)]).minus(self.has(source))), None)
-        if hole is not None:
-            raise ArchiveInvalid(str(self._directory), f"it lacks {hole} of {source}")
-        return [each for each in self._files[source] if each.last >= first and each.first <= last]
+        session = session_text(source.session_id)
+        while True:
+            _ = self.table
+            best: Run | None = None
+            try:
+                for file in self._where.candidates(source, session, first):
+                    found = self._files.runs(file, session, first)
+                    if found and (best is None or found[0].first < best.first):
+                        best = found[0]
+                        self._where.hints[source] = file
+                    if best is not None and best.first <= first:
+                        break
+                return best
+            except FileNotFoundError:
+                self._renew(file)
 
     def first_since(self, source: SourceName, time_ns: int) -> int | None:
         """Return the first archived number from a time on; None if there is none.
 
-        time_ns: ns since 1970 by the clock of the source. Raises as `record_batches`.
+        time_ns: ns since 1970 by the clock of the source. Raises as `sources`.
         """
-        for file in self._files.get(source, ()):
-            if file.last_time_ns < time_ns:
-                continue
-            names = ["sequence", "timestamp_ns"]
-            for rows in read_rows(self._directory.path, file, names, file.first, file.last):
-                late = pc.greater_equal(rows.column("timestamp_ns"), time_ns)
-                at = pc.index(late, pa.scalar(True)).as_py()
-                if at >= 0:
-                    found: int = rows.column("sequence")[at].as_py()
-                    return found
+        at = 0
+        while (run := self.run_from(source, at)) is not None:
+            if run.last_time_ns >= time_ns:
+                begin = max(at, run.first)
+                for rows in self._rows(source, begin, run.last, ["sequence", "timestamp_ns"]):
+                    late = pc.greater_equal(rows.column("timestamp_ns"), time_ns)
+                    place = pc.index(late, pa.scalar(True)).as_py()
+                    if place >= 0:
+                        found: int = rows.column("sequence")[place].as_py()
+                        return found
+            at = run.last + 1
         return None
+
+    def _rows(
+        self, source: SourceName, first: int, last: int, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows [first, last] in order, from one run after the other."""
+        at = first
+        while at <= last:
+            run = self.run_from(source, at)
+            if run is None or run.first > at:
+                raise ArchiveInvalid(self.path, f"no file has {source} {at}, which is archived")
+            try:
+                for rows in self._files.batches(run, columns, at, min(run.last, last)):
+                    yield rows
+                    at += len(rows)
+            except FileNotFoundError:
+                self._renew(run.file)
+
+    def _renew(self, file: DataFile) -> None:
+        """Use the newest version, which has the messages of a removed file in another one.
+
+        Raises ArchiveInvalid if the newest version names the file, too.
+        """
+        self.refresh()
+        if file.path in self._where.paths:
+            raise ArchiveInvalid(self._location.where(file.path), "the file is missing")
+
+    def _check_has(self, source: SourceName, first: int, last: int) -> None:
+        hole = next(iter(RangeSet([Range(first, last)]).minus(self.has(source))), None)
+        if hole is not None:
+            raise ArchiveInvalid(self.path, f"it lacks {hole} of {source}")
+
+
+class _Where:
+    """The files of one version, by what they can have."""
+
+    def __init__(self, files: Iterable[DataFile]) -> None:
+        self.paths = {each.path for each in files}
+        self.hints: dict[SourceName, DataFile] = {}
+        """By source, the file that had the last run. The next one is probably there, too."""
+        self._alone: dict[tuple[str, str], list[DataFile]] = {}
+        """By topic and session ID, the files with that source alone, by their numbers."""
+        self._shared: dict[str, list[DataFile]] = {}
+        """By topic, the files of several sources, by time."""
+        for each in files:
+            session = each.alone
+            if session is not None:
+                self._alone.setdefault((each.topic, session), []).append(each)
+            else:
+                self._shared.setdefault(each.topic, []).append(each)
+        for alone in self._alone.values():
+            alone.sort(key=_first)
+
+    def alone(self, source: SourceName, number: int) -> DataFile | None:
+        """Return the file of this source alone that has a number."""
+        found = next(self._alone_from(source, session_text(source.session_id), number), None)
+        return found if found is not None and _first(found) <= number else None
+
+    def candidates(self, source: SourceName, session: str, first: int) -> Iterator[DataFile]:
+        """Yield the files that can have the next message from a number on, the likely ones first.
+
+        A file of the source alone that has the number is the last one.
+        """
+        hint = self.hints.get(source)
+        if hint is not None and hint.may_have(session, first):
+            yield hint
+        following = next(self._alone_from(source, session, first), None)
+        if following is not None:
+            yield following
+            if _first(following) <= first:
+                return
+        for each in self._shared.get(source.topic, ()):
+            if each is not hint and each.may_have(session, first):
+                yield each
+
+    def _alone_from(self, source: SourceName, session: str, first: int) -> Iterator[DataFile]:
+        files = self._alone.get((source.topic, session), [])
+        yield from files[bisect_left(files, first, key=_last) :]
+
+
+def _first(file: DataFile) -> int:
+    assert file.numbers is not None
+    return file.numbers.first
+
+
+def _last(file: DataFile) -> int:
+    assert file.numbers is not None
+    return file.numbers.last
 
 
 def _with_columns(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:

@@ -69,6 +69,9 @@ SESSION_ID_MAX = 2**64 - 2
 LINEAGE_TERMS_MAX = 16_384
 """The most terms of a lineage, and so the most registrations after which messages were sent."""
 
+ARCHIVED_SOURCES_MAX = 1000
+"""Most sources of which one call says how far an archive has them."""
+
 RANGES_MAX = 1024
 """The most ranges of numbers that a request to a store may name."""
 

@@ -911,7 +911,7 @@ class StoreInventory(_message.Message):
     def __init__(self, store: _Optional[_Union[Greeting, _Mapping]] = ..., limbo: bool = ..., blank: bool = ..., founders: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ..., remembered: _Optional[_Union[Greeting, _Mapping]] = ..., known: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ...) -> None: ...
 
 class SourceInventory(_message.Message):
-    __slots__ = ("source", "promised_epoch", "promised_to", "begun_epoch", "lineage", "membership", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id", "deletion", "proxy", "retained_from", "markers", "durability", "ended_epoch", "ended_receivers", "may_miss_receivers", "spent_receiver_epoch", "deleted_upto", "journal_bytes", "finished", "poison")
+    __slots__ = ("source", "promised_epoch", "promised_to", "begun_epoch", "lineage", "membership", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id", "deletion", "proxy", "retained_from", "markers", "durability", "ended_epoch", "ended_receivers", "may_miss_receivers", "spent_receiver_epoch", "deleted_upto", "journal_bytes", "finished", "poison", "archived_upto")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PROMISED_TO_FIELD_NUMBER: _ClassVar[int]
@@ -940,6 +940,7 @@ class SourceInventory(_message.Message):
     JOURNAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     POISON_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_UPTO_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     promised_epoch: int
     promised_to: bytes
@@ -968,7 +969,8 @@ class SourceInventory(_message.Message):
     journal_bytes: int
     finished: bool
     poison: _containers.RepeatedCompositeFieldContainer[LossRecord]
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., promised_to: _Optional[bytes] = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., limbo: bool = ..., live: bool = ..., clean: bool = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reg_id: _Optional[int] = ..., deletion: _Optional[_Union[Deletion, str]] = ..., proxy: bool = ..., retained_from: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_epoch: _Optional[int] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., spent_receiver_epoch: _Optional[int] = ..., deleted_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., finished: bool = ..., poison: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ...) -> None: ...
+    archived_upto: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., promised_to: _Optional[bytes] = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., limbo: bool = ..., live: bool = ..., clean: bool = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reg_id: _Optional[int] = ..., deletion: _Optional[_Union[Deletion, str]] = ..., proxy: bool = ..., retained_from: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_epoch: _Optional[int] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., spent_receiver_epoch: _Optional[int] = ..., deleted_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., finished: bool = ..., poison: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., archived_upto: _Optional[int] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
     __slots__ = ("protocol_version", "topic_pattern", "before_ns", "unread_too")
@@ -997,20 +999,34 @@ class ReleaseResponse(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., retained_from: _Optional[int] = ..., kept_because: _Optional[str] = ...) -> None: ...
 
 class ArchivedRequest(_message.Message):
-    __slots__ = ("source", "upto", "protocol_version")
+    __slots__ = ("sources", "protocol_version")
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    sources: _containers.RepeatedCompositeFieldContainer[ArchivedSource]
+    protocol_version: int
+    def __init__(self, sources: _Optional[_Iterable[_Union[ArchivedSource, _Mapping]]] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+
+class ArchivedSource(_message.Message):
+    __slots__ = ("source", "upto")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     UPTO_FIELD_NUMBER: _ClassVar[int]
-    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     upto: int
-    protocol_version: int
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., upto: _Optional[int] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., upto: _Optional[int] = ...) -> None: ...
 
 class ArchivedResponse(_message.Message):
-    __slots__ = ("archived_upto",)
+    __slots__ = ("answers",)
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    answers: _containers.RepeatedCompositeFieldContainer[ArchivedAnswer]
+    def __init__(self, answers: _Optional[_Iterable[_Union[ArchivedAnswer, _Mapping]]] = ...) -> None: ...
+
+class ArchivedAnswer(_message.Message):
+    __slots__ = ("archived_upto", "refused")
     ARCHIVED_UPTO_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
     archived_upto: int
-    def __init__(self, archived_upto: _Optional[int] = ...) -> None: ...
+    refused: str
+    def __init__(self, archived_upto: _Optional[int] = ..., refused: _Optional[str] = ...) -> None: ...
 
 class DigestRequest(_message.Message):
     __slots__ = ("source", "first", "last", "block", "protocol_version")

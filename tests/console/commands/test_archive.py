@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from quorate.console import main
 from quorate.pipeline.archive.archiving import ArchiveReport, SourceArchived
-from quorate.pipeline.archive.compacting import CompactReport
+from quorate.pipeline.archive.upkeep import CompactReport, VacuumReport
 from quorate.pipeline.jobs.restore import (
     RestoreReport,
     StoreRestored,
@@ -28,12 +28,13 @@ STORES = "a=h:1,b=h:2,c=h:3"
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the jobs were called with, and, under their names, what they report."""
-    archived = ArchiveReport("/archive", 3, [SourceArchived(ORDERS, 10, 99, 90, 1, 4096)])
+    archived = ArchiveReport("/archive", 3, [SourceArchived(ORDERS, 10, 99, 90, 4096)])
     restored = RestoreReport("/archive", 3, {ORDERS: {"a": StoreRestored("a", 90, vouches=True)}})
     restored.lasts[ORDERS] = 99
     calls: dict[str, Any] = {
         "archive": archived,
-        "compact": CompactReport("/archive", 4, 7, 2, 1.0),
+        "compact": CompactReport("/archive", 4, 7, 2, 1.0, ("long",)),
+        "vacuum": VacuumReport("/archive", ("old.parquet",), 1.0),
         "restore": restored,
     }
 
@@ -49,6 +50,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     seams.JOBS_COMMAND_RUN_ARCHIVE.replace(monkeypatch, job("archive"))
     seams.JOBS_COMMAND_RUN_COMPACT.replace(monkeypatch, job("compact"))
+    seams.JOBS_COMMAND_RUN_VACUUM.replace(monkeypatch, job("vacuum"))
     seams.JOBS_COMMAND_RUN_RESTORE.replace(monkeypatch, job("restore"))
     return calls
 
@@ -73,6 +75,18 @@ def test_archive_tells_programs_the_same(called: dict[str, Any]) -> None:
     said = json.loads(result.stdout)
     assert said["sources"][0]["last"] == 99
     assert "7 files" in result.stderr
+    assert "long: its name is too long" in result.stderr
+
+
+def test_archive_removes_old_files_if_asked(called: dict[str, Any]) -> None:
+    given = ["archive", "/archive", "--stores", STORES]
+    result = quorate(*given, "--compact", "--vacuum", "--keep", "2d")
+    assert called["ran"] == ["archive", "compact", "vacuum"]
+    assert called["fields"]["keep"] == "2d"
+    assert "1 files were removed" in result.stderr
+    refused = quorate(*given, "--keep", "2d")
+    assert refused.exit_code == 2
+    assert "give both" in refused.stderr
 
 
 def test_archive_fails_if_a_source_could_not_be_archived(called: dict[str, Any]) -> None:

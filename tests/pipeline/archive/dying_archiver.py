@@ -20,12 +20,12 @@ from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.stores.client import Stores
 
 POINTS: dict[str, tuple[Seam, int, bool]] = {
-    "a file is written and has no name": (seams.FILE_WRITER_CHECKED_FINISH, 1, False),
+    "a file is not complete": (seams.FILE_WRITER_FINISH, 1, False),
     "one of several files is there": (seams.FILE_WRITER_FINISH, 1, True),
     "the last but one file is there": (seams.FILE_WRITER_FINISH, 3, True),
-    "all files are there and no manifest": (seams.ARCHIVE_DIRECTORY_COMMIT, 1, False),
-    "the manifest is written and has no name": (Seam("os", "link"), 1, False),
-    "the manifest is there and nobody knows": (Seam("os", "link"), 1, True),
+    "all files are there and no histories": (seams.ARCHIVE_HISTORIES_TO_PARQUET, 1, False),
+    "all files are there and no commit": (seams.ARCHIVE_TABLE_COMMIT, 1, False),
+    "the commit is there and nobody knows": (seams.ARCHIVE_TABLE_COMMIT, 1, True),
     "no store is told": (seams.PIPELINE_CLIENT_TELL_ARCHIVED, 1, False),
 }
 """What is called, the how many-th call kills, and whether after it instead of before."""

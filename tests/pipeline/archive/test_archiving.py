@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import deltalake
 import pytest
 from pyspark.sql import SparkSession
 from tests import seams
@@ -26,17 +26,21 @@ from tests.pipeline.archive.support import (
 )
 from tests.pipeline.group import Group, numbered
 
-from quorate.archive.directory import GARBAGE_SECONDS, ArchiveDirectory
-from quorate.archive.files import check_file, pieces_of
-from quorate.archive.manifest import Manifest
+from quorate.archive.location import Location
+from quorate.archive.reading import Archive
+from quorate.archive.source import BatchMark
+from quorate.archive.table import Table
+from quorate.pipeline import schema
 from quorate.pipeline.archive.archiving import ArchiveReport, archive
 from quorate.pipeline.archive.tasks import Entry, cause, on_spark
+from quorate.pipeline.archive.upkeep import compact, vacuum
 from quorate.pipeline.errors import MessagesGone, TaskFailed
 from quorate.pipeline.stores.client import Stores
-from quorate.protocol.errors import ArchiveChanged, ArchiveDiffers, MissingMessages
+from quorate.protocol.errors import ArchiveChanged, ArchiveDiffers, ArchiveUnusable, MissingMessages
+from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.ranges import HeldRange
+from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.recovery import Marker
 
 SECOND = Lineage((Term(1, 0), Term(4, 50)))
@@ -51,24 +55,40 @@ def run(stores: Stores, path: Path, **fields: Any) -> ArchiveReport:
     return archive(here, stores, str(path), **fields)
 
 
-def newest(path: Path) -> Manifest:
-    return ArchiveDirectory(str(path)).newest()
+def newest(path: Path) -> Table:
+    table = Table.open(Location(str(path)))
+    assert table is not None
+    return table
 
 
 def frames(path: Path, source: SourceName = ORDERS) -> list[bytes]:
     """All batches of a source, as they are made again from the archive."""
-    manifest = newest(path)
-    for file in manifest.files:
-        check_file(path, file)
+    archive = Archive(str(path))
     return [
         piece.frame
-        for file in manifest.files_of(source)
-        for piece in pieces_of(path, file, file.first, file.last)
+        for each in archive.has(source)
+        for piece in archive.pieces(source, each.first, each.last)
     ]
 
 
+def rows(path: Path) -> list[tuple[str, str, int]]:
+    """The topic, the source and the number of each row, as other programs read the table."""
+    table = deltalake.DeltaTable(str(path)).to_pyarrow_table(
+        columns=["topic", "source", "sequence"]
+    )
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+def numbers(first: int, last: int, source: SourceName = ORDERS) -> list[tuple[str, str, int]]:
+    return [(source.topic, f"{source.session_id:#x}", n) for n in range(first, last + 1)]
+
+
 def on_disk(path: Path) -> set[str]:
-    return {str(each.relative_to(path)) for each in path.rglob("data/**/*") if each.is_file()}
+    return {
+        str(each.relative_to(path))
+        for each in path.rglob("*.parquet")
+        if not each.relative_to(path).parts[0].startswith("_")
+    }
 
 
 # What is archived.
@@ -87,7 +107,7 @@ def test_batches_come_back_byte_for_byte(path: Path) -> None:
     assert frames(path) == made
 
 
-def test_the_manifest_says_what_is_in_it(path: Path) -> None:
+def test_the_table_says_what_is_in_it(path: Path) -> None:
     stream = Stream(SECOND, [batch(0, 49), batch(50, 99, 4, time_ns=NOON_NS + 5)], 99)
     stream.promised_epoch = 9
     run(
@@ -96,26 +116,30 @@ def test_the_manifest_says_what_is_in_it(path: Path) -> None:
         ),
         path,
     )
-    manifest = newest(path)
-    source = manifest.sources[ORDERS]
+    table = newest(path)
+    source = table.sources[ORDERS]
     assert (source.first, source.last, source.lineage) == (0, 99, SECOND)
     assert (source.membership, source.promised_epoch, source.reg_id) == (MEMBERSHIP, 9, 7)
     assert source.information.version == 3
-    (file,) = manifest.files_of(ORDERS)
-    assert (file.first, file.last, file.count, file.batches) == (0, 99, 100, 2)
-    assert (file.first_time_ns, file.last_time_ns) == (NOON_NS, NOON_NS + 5)
-    assert file.lineage == SECOND
+    assert source.last_batch == BatchMark(50, read_header(stream.frames[1]).checksum)
+    file = table.files[0]
+    assert (file.topic, file.day, file.count, file.numbers) == (
+        *("orders", "2026-11-21", 100),
+        Range(0, 99),
+    )
+    assert file.alone == "0x10"
+    assert file.times_ns == (NOON_NS, NOON_NS + 5)
     assert file.bytes == (path / file.path).stat().st_size
-    assert file.path.startswith("data/topic=orders/day=2026-11-21/0x10-")
-    assert manifest.sources[TRADES].last == 4
-    assert manifest.written_by
-    assert manifest.time_ns > 0
+    assert file.path.startswith("topic=orders/day=2026-11-21/")
+    assert table.sources[TRADES].last == 4
+    assert table.transaction > 0
 
 
 def test_rows_have_the_columns_that_spark_reads(path: Path) -> None:
     run(FakeStores({ORDERS: Stream(frames=[batch(0, 2, attributes=True)], stable_upto=2)}), path)
-    (file,) = newest(path).files
-    rows = pq.ParquetFile(path / file.path).read().to_pylist()
+    table = deltalake.DeltaTable(str(path)).to_pyarrow_table()
+    assert {*schema.ARROW.names, "batch_first", "batch_checksum", "marker"} < {*table.column_names}
+    rows = table.to_pylist()
     assert [(row["topic"], row["source"], row["sequence"], row["epoch"]) for row in rows] == [
         ("orders", "0x10", n, 1) for n in range(3)
     ]
@@ -124,6 +148,7 @@ def test_rows_have_the_columns_that_spark_reads(path: Path) -> None:
     assert rows[1]["properties"] == [("a", b"1"), ("b", b"\0")]
     assert {row["timestamp"].isoformat() for row in rows} == {"2026-11-21T12:00:00.123456+00:00"}
     assert {row["timestamp_ns"] for row in rows} == {NOON_NS}
+    assert {row["day"].isoformat() for row in rows} == {"2026-11-21"}
     assert [row["deleted"] for row in rows] == [False, True, False]
     assert [row["expires_ns"] for row in rows] == [None, NOON_NS + 1, NOON_NS + 2]
 
@@ -150,15 +175,34 @@ def test_only_batches_that_are_stable_as_a_whole_are_archived(path: Path) -> Non
     assert frames(path) == stream.frames
 
 
-def test_only_what_is_older_than_a_time_is_archived(path: Path) -> None:
-    later = NOON_NS + DAY_NS
-    made = [batch(0, 9), batch(10, 29), batch(30, 39, time_ns=later)]
+@pytest.mark.parametrize(
+    ("before_ns", "archived"), [(0, 0), (NOON_NS, 0), (NOON_NS + 30, 30), (NOON_NS + 35, 30)]
+)
+def test_only_what_is_older_than_a_time_is_archived(
+    path: Path, before_ns: int, archived: int
+) -> None:
+    # Of a batch of which a part is older, nothing is archived, and nothing behind it.
+    made = [
+        batch(first, first + 9, time_ns=NOON_NS + first, passing_ns=1) for first in range(0, 40, 10)
+    ]
     stores = FakeStores({ORDERS: Stream(frames=made, stable_upto=39)})
-    for first_since, archived in ((0, 0), (30, 30), (35, 0), (40, 10)):
-        # Of a batch of which a part is older, nothing is archived.
-        stores.first_since = lambda *_, first=first_since: first  # type: ignore[method-assign]
-        assert run(stores, path, before_ns=later).messages == archived
+    assert run(stores, path, before_ns=before_ns).messages == archived
+    assert run(stores, path, before_ns=before_ns).messages == 0
+    assert run(stores, path).messages == 40 - archived
     assert frames(path) == made
+
+
+def test_an_older_batch_behind_a_newer_one_waits_for_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seams.ARCHIVING_PART_MESSAGES_MIN.replace(monkeypatch, 10)
+    made = [batch(0, 9), batch(10, 19, time_ns=NOON_NS + DAY_NS), batch(20, 29), batch(30, 39)]
+    stores = FakeStores({ORDERS: Stream(frames=made, stable_upto=39)})
+    assert run(stores, path, parts=4, before_ns=NOON_NS + 1).messages == 10
+    assert rows(path) == numbers(0, 9), "the files of the later parts were left out"
+    run(stores, path, parts=4)
+    assert frames(path) == made
+    assert rows(path) == numbers(0, 39)
 
 
 def test_of_a_batch_that_an_epoch_cut_off_the_rest_is_archived(path: Path) -> None:
@@ -176,11 +220,37 @@ def test_days_have_files_of_their_own(path: Path) -> None:
     made = [batch(0, 9), batch(10, 19, time_ns=tomorrow), batch(20, 29), batch(30, 39)]
     run(FakeStores({ORDERS: Stream(frames=made, stable_upto=39)}), path)
     made_files = newest(path).files
-    assert [(each.first, each.last, each.day) for each in made_files] == [
-        (0, 9, "2026-11-21"),
-        (10, 19, "2026-11-22"),
-        (20, 39, "2026-11-21"),
+    assert [(each.numbers, each.count, each.day) for each in made_files] == [
+        (Range(0, 39), 30, "2026-11-21"),
+        (Range(10, 19), 10, "2026-11-22"),
     ]
+    assert frames(path) == made
+
+
+def test_sources_of_a_topic_share_a_file(path: Path) -> None:
+    names = [SourceName("orders", session) for session in (0x9, 0x10, 0x8000_0000_0000_0000)]
+    streams = {
+        name: Stream(frames=[batch(0, 9, source=name), batch(10, 14, source=name)], stable_upto=14)
+        for name in names
+    }
+    stores = FakeStores(streams)
+    run(stores, path)
+    (file,) = newest(path).files
+    assert (file.count, file.alone, file.sources) == (45, None, ("0x10", "0x9"))
+    for name in names:
+        assert frames(path, name) == streams[name].frames
+    assert rows(path) == sorted(row for name in names for row in numbers(0, 14, name))
+
+
+def test_more_days_than_files_may_be_open(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seams.FILE_WRITER_OPEN_MAX.replace(monkeypatch, 2)
+    seams.FILE_WRITER_WAITING_BYTES.replace(monkeypatch, 1)
+    made = [
+        batch(first, first + 9, time_ns=NOON_NS + first % 40 // 10 * DAY_NS)
+        for first in range(0, 120, 10)
+    ]
+    run(FakeStores({ORDERS: Stream(frames=made, stable_upto=119)}), path)
+    assert len(newest(path).files) == 12
     assert frames(path) == made
 
 
@@ -190,7 +260,24 @@ def test_parts_are_cut_between_batches(path: Path, monkeypatch: pytest.MonkeyPat
     run(FakeStores({ORDERS: Stream(frames=made, stable_upto=69)}), path, parts=3)
     made_files = newest(path).files
     assert len(made_files) == 3
-    assert [each.first % 7 for each in made_files] == [0, 0, 0]
+    assert [each.numbers.first % 7 for each in made_files if each.numbers] == [0, 0, 0]
+    assert frames(path) == made
+
+
+def test_a_part_behind_a_hole_is_left_out_and_its_other_sources_are_not(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seams.ARCHIVING_PART_MESSAGES_MIN.replace(monkeypatch, 10)
+    made = [batch(first, first + 9) for first in range(0, 40, 10)]
+    stream = Stream(frames=[made[0], *made[2:]], stable_upto=39)
+    trades = Stream(frames=[batch(0, 9, source=TRADES)], stable_upto=9)
+    stores = FakeStores({ORDERS: stream, TRADES: trades})
+    report = run(stores, path, parts=2)
+    assert isinstance(report.failures[ORDERS], MissingMessages)
+    assert rows(path) == sorted([*numbers(0, 9), *numbers(0, 9, TRADES)])
+    stream.frames = made
+    assert run(stores, path, parts=2).failures == {}
+    assert rows(path) == sorted([*numbers(0, 39), *numbers(0, 9, TRADES)])
     assert frames(path) == made
 
 
@@ -278,6 +365,7 @@ def test_a_hole_ends_what_is_archived_and_is_reported(path: Path) -> None:
     assert isinstance(error, MissingMessages)
     assert (error.first, error.last) == (10, 19)
     assert frames(path) == [batch(0, 9)]
+    assert rows(path) == sorted([*numbers(0, 9), *numbers(0, 9, TRADES)])
     assert newest(path).sources[TRADES].last == 9, "the others are not kept from it"
 
 
@@ -323,7 +411,7 @@ def test_stores_that_know_less_than_the_archive_are_no_failure(path: Path) -> No
 # Cut off, and two at once.
 
 
-def test_a_crash_before_the_manifest_leaves_garbage_only(
+def test_a_crash_before_the_commit_leaves_garbage_only(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stores = FakeStores({ORDERS: Stream(frames=[batch(0, 49)], stable_upto=49)})
@@ -332,44 +420,56 @@ def test_a_crash_before_the_manifest_leaves_garbage_only(
         def dies(*_: object) -> None:
             raise KeyboardInterrupt
 
-        seams.ARCHIVE_DIRECTORY_COMMIT.replace(patch, dies)
+        seams.ARCHIVE_TABLE_COMMIT.replace(patch, dies)
         with pytest.raises(KeyboardInterrupt):
             run(stores, path)
     left = on_disk(path)
     assert len(left) == 1
-    assert newest(path).version == 0
+    assert (newest(path).transaction, rows(path)) == (0, [])
     # The stream went on meanwhile, so that the next run writes another file.
     stores.streams[ORDERS].frames.append(batch(50, 59))
     stores.streams[ORDERS].stable_upto = 59
     run(stores, path)
     assert frames(path) == [batch(0, 49), batch(50, 59)]
-    assert on_disk(path) >= left, "it could be of a job that still runs"
+    assert rows(path) == numbers(0, 59)
+    assert set(vacuum(str(path)).removed) == set(), "it could be of a job that still runs"
     for each in left:
-        os.utime(path / each, (0, GARBAGE_SECONDS))
-    run(stores, path)
-    assert on_disk(path) == {each.path for each in newest(path).files}
-
-
-def test_what_only_a_lost_manifest_named_is_never_removed(path: Path) -> None:
-    stores = FakeStores({ORDERS: Stream(frames=[batch(0, 49)], stable_upto=49)})
-    run(stores, path)
-    stores.streams[ORDERS].frames.append(batch(50, 99))
-    stores.streams[ORDERS].stable_upto = 99
-    run(stores, path)
-    [only_there] = {each.path for each in newest(path).files if each.first == 50}
-    max((path / "manifest").iterdir()).unlink()
-    foreign = "data/README"
-    (path / foreign).touch()
-    broken_off = f"{Path(only_there).parent}/.writing-1"
-    (path / broken_off).touch()
-    for each in (only_there, foreign, broken_off):
         os.utime(path / each, (0, 0))
-    # What is archived has left the stores.
-    stores.streams[ORDERS].stable_upto = 49
-    run(stores, path)
-    assert only_there in on_disk(path)
-    assert foreign in on_disk(path)
-    assert broken_off not in on_disk(path)
+    assert set(vacuum(str(path)).removed) == left
+    assert on_disk(path) == {each.path for each in newest(path).files}
+    assert frames(path) == [batch(0, 49), batch(50, 59)]
+
+
+def test_a_commit_of_which_nobody_heard_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if an object store had taken it, and the connection broke before the answer."""
+    stores = FakeStores({ORDERS: Stream(frames=[batch(0, 49)], stable_upto=49)})
+    commit = seams.ARCHIVE_TABLE_COMMIT.real()
+    with monkeypatch.context() as patch:
+
+        def breaks(*arguments: Any) -> None:
+            commit(*arguments)
+            raise OSError(errno.ECONNRESET, "reset by peer")
+
+        seams.ARCHIVE_TABLE_COMMIT.replace(patch, breaks)
+        report = run(stores, path)
+    assert (report.messages, report.version, stores.archived) == (50, 1, {ORDERS: 49})
+    assert run(stores, path).messages == 0
+    assert rows(path) == numbers(0, 49)
+
+
+def test_a_commit_that_fails_is_an_error_and_changes_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = FakeStores({ORDERS: Stream(frames=[batch(0, 49)], stable_upto=49)})
+    with monkeypatch.context() as patch:
+
+        def breaks(*_: object) -> None:
+            raise OSError(errno.ECONNRESET, "reset by peer")
+
+        seams.ARCHIVE_TABLE_COMMIT.replace(patch, breaks)
+        with pytest.raises(ArchiveUnusable, match="reset by peer"):
+            run(stores, path)
+    assert (newest(path).transaction, stores.archived) == (0, {})
 
 
 def test_of_two_at_once_one_loses_and_nothing_is_broken(path: Path) -> None:
@@ -384,7 +484,29 @@ def test_of_two_at_once_one_loses_and_nothing_is_broken(path: Path) -> None:
         archive(slow, stores, str(path))
     assert newest(path).version == 1
     assert frames(path) == [batch(0, 49)]
+    assert rows(path) == numbers(0, 49)
     assert run(stores, path).messages == 0
+
+
+def test_a_job_does_not_mind_a_compaction_meanwhile(path: Path) -> None:
+    stream = Stream()
+    stores = FakeStores({ORDERS: stream})
+    for first in (0, 10, 20):
+        stream.frames.append(batch(first, first + 9))
+        stream.stable_upto = first + 9
+        run(stores, path)
+    stream.frames.append(batch(30, 39))
+    stream.stable_upto = 39
+
+    def slow(parts: Sequence[Any], task: Callable[[Any], Iterator[Entry]]) -> list[Entry]:
+        told = here(parts, task)
+        assert compact(str(path)).before == 3
+        return told
+
+    assert archive(slow, stores, str(path)).messages == 10
+    assert frames(path) == stream.frames
+    assert rows(path) == numbers(0, 39)
+    assert len(newest(path).files) == 2
 
 
 def test_a_file_that_can_not_be_finished_is_removed(
@@ -441,9 +563,10 @@ def test_spark_archives_from_real_stores(
     assert (report.failures, report.messages) == ({}, 20_000)
     assert len(newest(path).files) == 2
     known = stores.sources().sources[source]
+    assert known.archived_upto == 19_999
     assert frames(path, source) == [
         piece.frame for piece in stores.fetch(source, known.lineage, 0, 19_999)
     ]
-    rows = spark.read.parquet(str(path / "data")).orderBy("sequence").collect()
-    assert [row.payload for row in rows] == numbered(0, 19_999)
-    assert {row.topic for row in rows} == {"archived"}
+    table = deltalake.DeltaTable(str(path)).to_pyarrow_table().sort_by("sequence")
+    assert table.column("payload").to_pylist() == numbered(0, 19_999)
+    assert set(table.column("topic").to_pylist()) == {"archived"}

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.pipeline.archive.support import DAY_NS, NOON_NS, ORDERS, FakeStores, Stream, batch, here
-from tests.pipeline.archive.test_archiving import frames, newest, on_disk, run
-from tests.pipeline.archive.test_manifest import WHOLE, file
+from tests import seams
+from tests.pipeline.archive.support import DAY_NS, NOON_NS, ORDERS, FakeStores, Stream, batch
+from tests.pipeline.archive.test_archiving import frames, newest, numbers, on_disk, rows, run
 
-from quorate.pipeline.archive.archiving import DROPPED_SECONDS
-from quorate.pipeline.archive.compacting import compact, together
-from quorate.pipeline.archive.tasks import Entry
-from quorate.protocol.errors import ArchiveChanged, ArchiveInvalid
+from quorate.archive.location import Location
+from quorate.pipeline.archive.upkeep import compact, vacuum
+from quorate.protocol.errors import ArchiveUnusable, InvalidArgument
+from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import Range
 
 
 @pytest.fixture
@@ -40,66 +38,96 @@ def path(tmp_path: Path, stream: Stream, stores: FakeStores) -> Path:
     return tmp_path / "archive"
 
 
-def test_consecutive_files_of_a_day_become_one(path: Path, stream: Stream) -> None:
-    report = compact(here, str(path))
+def test_files_of_a_day_become_one(path: Path, stream: Stream) -> None:
+    report = compact(str(path))
     assert (report.before, report.after) == (4, 1)
-    assert [(each.first, each.last) for each in newest(path).files] == [(0, 39), (40, 49)]
+    files = newest(path).files
+    assert [(each.numbers, each.count) for each in files] == [
+        (Range(0, 39), 40),
+        (Range(40, 49), 10),
+    ]
     assert frames(path) == stream.frames
-    again = compact(here, str(path))
+    assert rows(path) == numbers(0, 49)
+    again = compact(str(path))
     assert (again.before, again.version) == (0, report.version)
 
 
-def test_old_files_stay_for_readers_and_go_later(
-    path: Path, stream: Stream, stores: FakeStores, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_files_stay_for_readers_and_go_later(path: Path, stream: Stream) -> None:
     before = on_disk(path)
-    compact(here, str(path))
+    compact(str(path))
     assert before < on_disk(path)
-    dropped = newest(path).dropped
-    assert len(dropped) == 4
-    stream.frames.append(batch(50, 59))
-    stream.stable_upto = 59
-    run(stores, path)
-    assert before < on_disk(path), "too early"
-    later = dropped[0].time_ns + int(DROPPED_SECONDS * 1e9) + 1
-    monkeypatch.setattr(time, "time_ns", lambda: later)
-    stream.frames.append(batch(60, 69))
-    stream.stable_upto = 69
-    run(stores, path)
+    histories = set((path / "_sources").iterdir())
+    assert vacuum(str(path)).removed == (), "too early"
+    for each in histories:
+        os.utime(each, (0, 0))
+    removed = vacuum(str(path)).removed
+    assert len(removed) == len(histories) - 1, "all but the newest histories"
+    assert newest(path).sources[ORDERS].last == 49
+    assert frames(path) == stream.frames
+
+
+def test_what_a_vacuum_leaves_is_whole(
+    path: Path, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compact(str(path))
+    synced: list[str] = []
+    sync = seams.ARCHIVE_LOCATION_SYNC.real()
+
+    def noted(location: Location, paths: list[str]) -> None:
+        synced.extend(paths)
+        sync(location, paths)
+
+    seams.ARCHIVE_LOCATION_SYNC.replace(monkeypatch, noted)
+    seams.ARCHIVE_TABLE_VACUUM_SECONDS_MIN.replace(monkeypatch, 0)
+    removed = vacuum(str(path), keep_seconds=0).removed
+    assert len([each for each in removed if not each.startswith("_")]) == 4
+    assert {each.path for each in newest(path).files} <= set(synced)
     assert on_disk(path) == {each.path for each in newest(path).files}
-    assert newest(path).dropped == ()
     assert frames(path) == stream.frames
+    assert rows(path) == numbers(0, 49)
 
 
-def test_archiving_meanwhile_is_not_undone(path: Path, stream: Stream, stores: FakeStores) -> None:
-    def slow(parts: Sequence[Any], task: Callable[[Any], Iterator[Entry]]) -> list[Entry]:
-        stream.frames.append(batch(50, 59))
-        stream.stable_upto = 59
+def test_a_vacuum_leaves_what_a_job_may_need(path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="the least is an hour"):
+        vacuum(str(path), keep_seconds=3599)
+
+
+def test_a_damaged_file_fails_a_compaction_and_changes_nothing(path: Path) -> None:
+    before = newest(path)
+    (path / before.files[1].path).write_bytes(b"damaged")
+    with pytest.raises(ArchiveUnusable):
+        compact(str(path))
+    assert newest(path).version == before.version
+
+
+def test_a_topic_that_is_too_long_for_a_directory_stays_in_small_files(
+    path: Path, stores: FakeStores
+) -> None:
+    long = SourceName("/" * 100, 0x10)
+    stream = Stream()
+    stores.streams[long] = stream
+    for first in (0, 10):
+        stream.frames.append(batch(first, first + 9, source=long))
+        stream.stable_upto = first + 9
         run(stores, path)
-        return here(parts, task)
-
-    with pytest.raises(ArchiveChanged):
-        compact(slow, str(path))
-    assert frames(path) == stream.frames
-    assert compact(here, str(path)).before == 4
-    assert frames(path) == stream.frames
+    report = compact(str(path))
+    assert (report.before, report.after, report.left_out) == (4, 1, (long.topic,))
+    assert frames(path, long) == stream.frames
+    assert len([file for file in newest(path).files if file.topic == long.topic]) == 2
 
 
-def test_a_damaged_file_is_not_made_a_part_of_another(path: Path) -> None:
-    manifest = newest(path)
-    (path / manifest.files[1].path).write_bytes((path / manifest.files[2].path).read_bytes())
-    with pytest.raises(ArchiveInvalid):
-        compact(here, str(path))
-    assert newest(path) == manifest
-
-
-def test_what_is_put_together_is_small_and_goes_on() -> None:
-    made = [file(0, 9), file(10, 19), file(20, 29), file(40, 49), file(50, 59)]
-    assert together(made, 2000, 10_000) == [made[:3], made[3:]]
-    assert together(made, 2000, 2000) == [made[:2], made[3:]]
-    assert together(made, 1000, 10_000) == []
-    large = replace(made[1], bytes=5000)
-    assert together([made[0], large, made[2]], 2000, 10_000) == []
-    other_day = replace(made[1], first_time_ns=NOON_NS + DAY_NS)
-    assert together([made[0], other_day], 2000, 10_000) == []
-    assert together(WHOLE.files, 1, 1) == []
+@pytest.mark.parametrize("topic", ["a b/ü%", "a=b", "..", "%2F", "day=1"])
+def test_any_topic_can_be_archived_and_compacted(
+    path: Path, stores: FakeStores, topic: str
+) -> None:
+    name = SourceName(topic, 0x10)
+    stream = Stream()
+    stores.streams[name] = stream
+    for first in (0, 10):
+        stream.frames.append(batch(first, first + 9, source=name))
+        stream.stable_upto = first + 9
+        run(stores, path)
+        assert frames(path, name) == stream.frames
+    assert compact(str(path)).before == 6
+    assert frames(path, name) == stream.frames
+    assert rows(path) == sorted([*numbers(0, 49), *numbers(0, 19, name)])

@@ -16,12 +16,12 @@ import pytest
 from tests import seams
 from tests.pipeline.archive.dying_archiver import POINTS
 from tests.pipeline.archive.support import here
-from tests.pipeline.archive.test_archiving import frames, newest, on_disk
+from tests.pipeline.archive.test_archiving import frames, newest, numbers, on_disk, rows
 from tests.pipeline.group import PATIENCE_SECONDS, Group, numbered
 
-from quorate.archive.directory import GARBAGE_SECONDS, ArchiveDirectory
 from quorate.archive.reading import Archive
 from quorate.pipeline.archive.archiving import ArchiveReport, archive
+from quorate.pipeline.archive.upkeep import vacuum
 from quorate.pipeline.schema import ARROW
 from quorate.pipeline.stores.client import Stores
 from quorate.protocol.errors import ArchiveChanged
@@ -61,15 +61,16 @@ def archived(stores: Stores, path: Path) -> ArchiveReport:
 def check_whole(stores: Stores, path: Path) -> None:
     """The archive has what the stores have: every batch, and every row, once."""
     catalogue = stores.sources()
-    manifest = newest(path)
-    assert set(manifest.sources) == set(SOURCES)
-    assert sum(file.count for file in manifest.files) == COUNT * len(SOURCES)
+    table = newest(path)
+    assert set(table.sources) == set(SOURCES)
+    assert sum(file.count for file in table.files) == COUNT * len(SOURCES)
+    assert rows(path) == sorted(row for source in SOURCES for row in numbers(0, COUNT - 1, source))
     for source in SOURCES:
         kept = stores.fetch(source, catalogue.sources[source].lineage, 0, COUNT - 1)
         assert frames(path, source) == [piece.frame for piece in kept]
         batches = Archive(str(path)).record_batches(source, 0, COUNT - 1, ARROW)
-        rows = [payload for each in batches for payload in each.column("payload").to_pylist()]
-        assert rows == numbered(0, COUNT - 1)
+        payloads = [payload for each in batches for payload in each.column("payload").to_pylist()]
+        assert payloads == numbered(0, COUNT - 1)
 
 
 @pytest.mark.processes
@@ -82,7 +83,7 @@ def test_an_archiver_that_is_killed_is_made_up_for(
     assert ended.returncode == -signal.SIGKILL, "it came to the point"
     there = newest(path).version
     assert there == (
-        1 if point in ("the manifest is there and nobody knows", "no store is told") else 0
+        1 if point in ("the commit is there and nobody knows", "no store is told") else 0
     )
     report = archived(stores, path)
     assert (report.messages, report.version) == (0 if there else 2 * COUNT, 1)
@@ -90,8 +91,8 @@ def test_an_archiver_that_is_killed_is_made_up_for(
     assert archived(stores, path).messages == 0
     # What the dead one left is removed once it can be of nobody who still runs.
     for each in on_disk(path):
-        os.utime(path / each, (0, GARBAGE_SECONDS))
-    archived(stores, path)
+        os.utime(path / each, (0, 0))
+    vacuum(str(path))
     assert on_disk(path) == {file.path for file in newest(path).files}
     check_whole(stores, path)
 
@@ -125,13 +126,13 @@ def test_of_two_archivers_that_commit_at_once_one_wins_and_the_other_says_so(
     stores: Stores, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = threading.Barrier(2, timeout=PATIENCE_SECONDS)
-    commit = seams.ARCHIVE_DIRECTORY_COMMIT.real()
+    commit = seams.ARCHIVE_TABLE_COMMIT.real()
 
-    def at_once(directory: ArchiveDirectory, manifest: Any) -> None:
+    def at_once(*arguments: Any) -> None:
         both.wait()
-        commit(directory, manifest)
+        commit(*arguments)
 
-    seams.ARCHIVE_DIRECTORY_COMMIT.replace(monkeypatch, at_once)
+    seams.ARCHIVE_TABLE_COMMIT.replace(monkeypatch, at_once)
     outcomes: list[int | ArchiveChanged] = []
 
     def run() -> None:
@@ -149,5 +150,4 @@ def test_of_two_archivers_that_commit_at_once_one_wins_and_the_other_says_so(
     assert won == 2 * COUNT
     assert len(outcomes) == 2
     check_whole(stores, path)
-    assert on_disk(path) == {file.path for file in newest(path).files}, "the same files"
     assert archived(stores, path).messages == 0

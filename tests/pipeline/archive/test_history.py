@@ -15,14 +15,13 @@ from tests.pipeline.archive.support import (
     FakeStores,
     Stream,
     batch,
-    here,
 )
 from tests.pipeline.archive.test_archiving import newest, run
 
 from quorate.archive.history import History
 from quorate.archive.parts import Hole, Part, Passed, Picked
 from quorate.archive.reading import Archive
-from quorate.pipeline.archive.compacting import compact
+from quorate.pipeline.archive.upkeep import compact
 from quorate.protocol.answers import Piece
 from quorate.protocol.errors import ArchiveInvalid
 from quorate.protocol.filters.bounds import bounds_of
@@ -94,6 +93,7 @@ def test_a_range_may_end_anywhere(path: Path) -> None:
     assert list(map(shown, parts)) == [
         ("orders", 5, 9),
         ("orders", 10, 15),
+        ("passed orders", None, 19),
         ("passed orders", None, 29),
         ("passed orders", None, 33),
     ]
@@ -101,10 +101,11 @@ def test_a_range_may_end_anywhere(path: Path) -> None:
     assert shown(part) == ("hole orders", 60, 70)
 
 
-def test_sources_beyond_the_bound_wait_for_a_file_to_end(
+def test_sources_beyond_the_bound_wait_for_a_run_to_end(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seams.ARCHIVE_HISTORY_FILES_MAX.replace(monkeypatch, 1)
+    seams.FILE_WRITER_ROW_GROUP_ROWS.replace(monkeypatch, 20)
+    seams.ARCHIVE_HISTORY_RUNS_MAX.replace(monkeypatch, 1)
     # The first day of orders has one batch, the next ones two.
     assert of(path, {ORDERS: 0, TRADES: 0})[:5] == [
         ("orders", 0, 9),
@@ -116,7 +117,7 @@ def test_sources_beyond_the_bound_wait_for_a_file_to_end(
 
 
 def test_what_cannot_pass_is_not_read(path: Path) -> None:
-    (day,) = {file.path for file in newest(path).files_of(ORDERS) if file.first == 30}
+    (day,) = {file.path for file in newest(path).files if file.numbers == Range(30, 49)}
     (path / day).write_bytes(b"damaged")
     with pytest.raises(ArchiveInvalid):
         of(path, {ORDERS: 0})
@@ -164,13 +165,28 @@ def test_compaction_may_replace_files_meanwhile(path: Path) -> None:
     parts = History(archive).parts({ORDERS: Range(0, 79)})
     found = [shown(next(parts))]
     old = {file.path for file in newest(path).files}
-    compact(here, str(path))
+    compact(str(path))
     gone = old - {file.path for file in newest(path).files}
     assert gone
     for each in gone:
         (path / each).unlink()
     found += map(shown, parts)
     assert found == [("orders", first, first + 9) for first in range(0, 80, 10)]
+
+
+def test_picked_messages_are_found_in_the_newest_version_too(path: Path) -> None:
+    more = stream(ORDERS, 80, begin_ns=NOON_NS, step_ns=DAY_NS // 2)
+    run(FakeStores({ORDERS: more}), path)
+    archive = Archive(str(path))
+    where = bounds_of(f"$time >= {NOON_NS / 1e9!r}")
+    parts = History(archive, where).parts({ORDERS: Range(0, 79)})
+    next(parts)
+    old = {file.path for file in newest(path).files}
+    compact(str(path))
+    for each in old - {file.path for file in newest(path).files}:
+        (path / each).unlink()
+    found = [part for part in parts if isinstance(part, Picked)]
+    assert [n for part in found for n in part.numbers] == list(range(10, 80))
 
 
 @pytest.mark.parametrize("group_rows", [10, 1000])

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from pathlib import Path
-from typing import Any
 
+import deltalake
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tests import seams
-from tests.pipeline.archive.support import NOON_NS, ORDERS, TRADES, FakeStores, Stream, batch, here
+from tests.pipeline.archive.support import NOON_NS, ORDERS, TRADES, FakeStores, Stream, batch
 from tests.pipeline.archive.test_archiving import newest, run
 
 from quorate.archive.history import History
 from quorate.archive.parts import Picked
 from quorate.archive.reading import Archive
 from quorate.pipeline import schema
-from quorate.pipeline.archive.compacting import compact
+from quorate.pipeline.archive.upkeep import compact
 from quorate.pipeline.stores.decoding import record_batches
 from quorate.protocol.answers import Piece
-from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable, InvalidArgument
+from quorate.protocol.errors import (
+    ArchiveInvalid,
+    ArchiveUnusable,
+    CorruptBatch,
+    InvalidArgument,
+)
 from quorate.protocol.filters.bounds import bounds_of
 from quorate.protocol.framing import read_header
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
@@ -94,12 +97,59 @@ def test_what_it_lacks_is_an_error_never_left_out(path: Path) -> None:
             list(archive.pieces(ORDERS, first, last))
 
 
-def test_a_file_that_was_put_together_with_others_may_still_be_read(path: Path) -> None:
+def test_a_version_may_still_be_read_after_a_compaction(path: Path) -> None:
     archive = Archive(str(path))
     assert archive.sources[ORDERS].last == 59
-    assert compact(here, str(path)).before > 1
+    assert compact(str(path)).before > 1
     rows = archive.record_batches(ORDERS, 0, 29, schema.ARROW)
     assert sum(len(each) for each in rows) == 30
+
+
+def test_a_file_that_a_vacuum_removes_meanwhile_is_read_from_the_newest_version(
+    path: Path,
+) -> None:
+    old = {file.path for file in newest(path).files}
+    archive, begun = Archive(str(path)), Archive(str(path))
+    assert archive.sources[ORDERS].last == 59
+    rows = begun.record_batches(ORDERS, 0, 29, schema.ARROW)
+    first = next(rows).to_pylist()
+    compact(str(path))
+    remove(path, old)
+    assert [*first, *(row for each in rows for row in each.to_pylist())] == live(
+        0, 29, schema.ARROW
+    )
+    assert [piece.frame for piece in archive.pieces(ORDERS, 40, 59)] == FRAMES[4:]
+
+
+def remove(path: Path, files: set[str]) -> None:
+    """Remove the files that a version had, as a vacuum does once they are old."""
+    gone = files - {file.path for file in newest(path).files}
+    assert gone
+    for each in gone:
+        (path / each).unlink()
+
+
+@pytest.mark.parametrize("group_rows", [7, 1000])
+def test_compaction_may_cut_batches_and_change_the_order(
+    path: Path, monkeypatch: pytest.MonkeyPatch, group_rows: int
+) -> None:
+    seams.ARCHIVE_TABLE_GROUP_ROWS.replace(monkeypatch, range(group_rows, group_rows + 1))
+    compact(str(path))
+    assert len(newest(path).files) == 1
+    archive = Archive(str(path))
+    assert [piece.frame for piece in archive.pieces(ORDERS, 0, 29)] == FRAMES[:3]
+    pieces = list(archive.pieces(ORDERS, 13, 24))
+    assert [(piece.first, piece.last) for piece in pieces] == [(13, 19), (20, 24)]
+    parts = list(History(archive).parts({ORDERS: Range(3, 59)}))
+    at = 3
+    for each in parts:
+        if isinstance(each, Piece):
+            assert each.first == at
+            assert each.frame == FRAMES[each.first // 10]
+        at = each.last + 1
+    assert at == 60
+    rows = archive.record_batches(ORDERS, 5, 25, schema.ARROW)
+    assert [row for each in rows for row in each.to_pylist()] == live(5, 25, schema.ARROW)
 
 
 def test_messages_are_found_by_time(path: Path) -> None:
@@ -116,26 +166,26 @@ def test_messages_are_found_by_time(path: Path) -> None:
 
 def test_bounds_of_a_file_are_those_of_its_messages(path: Path) -> None:
     """A filter by time leaves out no file in which a message can pass."""
-    manifest = newest(path)
-    last = {file.last: file for file in manifest.files}
-    assert last[19].last_time_ns == NOON_NS + 10_063
-    assert last[59].first_time_ns == NOON_NS + 40_000
-    assert last[59].last_time_ns == NOON_NS + 50_000
+    last = {file.numbers.last: file for file in newest(path).files if file.numbers is not None}
+    assert last[19].times_ns == (NOON_NS, NOON_NS + 10_063)
+    assert last[59].times_ns == (NOON_NS + 40_000, NOON_NS + 50_000)
     bounds = bounds_of(f"$time BETWEEN {(NOON_NS + 10_060) / 1e9} AND {(NOON_NS + 10_070) / 1e9}")
     parts = History(Archive(str(path)), bounds).parts({ORDERS: Range(0, 29)})
     numbers = [n for part in parts if isinstance(part, Picked) for n in part.numbers]
     assert min(numbers) <= 19 <= max(numbers)
 
 
-def test_a_manifest_is_read_once_until_there_is_a_newer_one(path: Path) -> None:
+def test_a_version_is_read_until_the_archive_is_refreshed(path: Path) -> None:
     archive = Archive(str(path))
-    assert archive.refreshed() is not archive, "nothing was read yet"
+    archive.refresh()
     assert set(archive.sources) == {ORDERS}
-    assert archive.refreshed() is archive
+    table = archive.table
+    archive.refresh()
+    assert archive.table is table
     run(FakeStores({TRADES: Stream(frames=[batch(0, 9, source=TRADES)], stable_upto=9)}), path)
-    newer = archive.refreshed()
-    assert set(newer.sources) == {ORDERS, TRADES}
-    assert newer.refreshed() is newer
+    assert set(archive.sources) == {ORDERS}
+    archive.refresh()
+    assert set(archive.sources) == {ORDERS, TRADES}
 
 
 def test_a_path_without_an_archive_is_an_error(tmp_path: Path) -> None:
@@ -143,65 +193,68 @@ def test_a_path_without_an_archive_is_an_error(tmp_path: Path) -> None:
         _ = Archive(str(tmp_path)).sources
 
 
-def test_nothing_in_a_file_can_change_unnoticed(path: Path) -> None:
-    file = min(path.glob("data/*/*/*.parquet"))
+def test_a_batch_that_changed_in_a_file_is_an_error(path: Path) -> None:
+    """No bit of the pages can change so that another batch comes out of them."""
+    file = file_from_0(path)
     good = file.read_bytes()
-    changed = [
-        good[:at] + bytes([good[at] ^ 1 << at % 8]) + good[at + 1 :]
-        for at in range(0, len(good), 5)
-    ]
-    for bad in (*changed, good[:-1], good + b"x", b""):
+    refused = 0
+    for at in range(4, len(good) - footer_bytes(good), 5):
+        file.write_bytes(good[:at] + bytes([good[at] ^ 1 << at % 8]) + good[at + 1 :])
+        try:
+            pieces = list(Archive(str(path)).pieces(ORDERS, 0, 9))
+        except (ArchiveInvalid, CorruptBatch):
+            refused += 1
+        else:
+            assert [piece.frame for piece in pieces] == FRAMES[:1], at
+    assert refused > 100
+
+
+def footer_bytes(file: bytes) -> int:
+    return int.from_bytes(file[-8:-4], "little") + 8
+
+
+def test_a_file_of_another_size_or_that_is_missing_is_an_error(path: Path) -> None:
+    file = file_from_0(path)
+    good = file.read_bytes()
+    for bad in (good[:-1], good + b"x", b""):
         file.write_bytes(bad)
-        with pytest.raises(ArchiveInvalid, match=r"its checksum is|bytes, not"):
+        with pytest.raises(ArchiveInvalid, match="bytes, not"):
             list(Archive(str(path)).record_batches(ORDERS, 0, 9, schema.ARROW))
     file.unlink()
-    with pytest.raises(ArchiveInvalid, match="No such file"):
+    with pytest.raises(ArchiveInvalid, match="the file is missing"):
         list(Archive(str(path)).record_batches(ORDERS, 0, 9, schema.ARROW))
 
 
-def test_a_file_is_checked_once_unless_it_was_touched(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    summed: list[Path] = []
-    checksum = seams.ARCHIVE_FILES_CHECKSUM.real()
-
-    def noted(path: Path) -> Any:
-        summed.append(path)
-        return checksum(path)
-
-    seams.ARCHIVE_FILES_CHECKSUM.replace(monkeypatch, noted)
-    file = min(path.glob("data/*/*/*.parquet"))
-
-    def read() -> int:
-        return sum(map(len, Archive(str(path)).record_batches(ORDERS, 0, 9, schema.ARROW)))
-
-    assert (read(), read(), summed) == (10, 10, [file])
-    os.utime(file, (1, 1))
-    assert (read(), summed) == (10, [file, file])
+def file_from_0(path: Path) -> Path:
+    """The file that begins with the first message."""
+    (found,) = (file for file in newest(path).files if file.numbers and not file.numbers.first)
+    return path / found.path
 
 
-def test_a_forged_file_gives_no_rows(path: Path) -> None:
-    """All checksums within Parquet are right again."""
-    file = min(path.glob("data/*/*/*.parquet"))
-    rows = pq.read_table(file)
-    at = rows.schema.get_field_index("payload")
-    payloads = [b"forged", *rows.column("payload").to_pylist()[1:]]
-    pq.write_table(rows.set_column(at, rows.schema.field(at), pa.array(payloads)), file)
-    with pytest.raises(ArchiveInvalid, match=r"its checksum is|bytes, not"):
-        list(Archive(str(path)).record_batches(ORDERS, 0, 9, schema.ARROW))
+def test_histories_that_changed_or_are_missing_are_an_error(path: Path) -> None:
+    (file,) = (path / "_sources").iterdir()
+    good = file.read_bytes()
+    file.write_bytes(good[:-9] + b"?" + good[-8:])
+    with pytest.raises(ArchiveInvalid, match="its checksum is"):
+        _ = Archive(str(path)).sources
+    file.unlink()
+    with pytest.raises(ArchiveInvalid, match="it is missing"):
+        _ = Archive(str(path)).sources
+
+
+def test_a_table_of_another_program_is_no_archive(tmp_path: Path) -> None:
+    deltalake.write_deltalake(str(tmp_path / "other"), pa.table({"a": [1]}))
+    with pytest.raises(ArchiveInvalid):
+        _ = Archive(str(tmp_path / "other")).sources
 
 
 @pytest.mark.long
-def test_no_bit_that_flips_in_the_pages_after_they_were_checked_gives_other_rows(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seams.ARCHIVE_FILES_CHECK_FILE.replace(monkeypatch, lambda *_: None)
+def test_no_bit_that_flips_in_a_page_gives_other_rows(path: Path) -> None:
     expected = live(0, 9, schema.ARROW)
-    file = min(path.glob("data/*/*/*.parquet"))
+    file = file_from_0(path)
     good = file.read_bytes()
     refused = 0
-    footer = int.from_bytes(good[-8:-4], "little") + 8
-    for at in range(4, len(good) - footer):
+    for at in range(4, len(good) - footer_bytes(good)):
         file.write_bytes(good[:at] + bytes([good[at] ^ 1 << at % 8]) + good[at + 1 :])
         try:
             batches = list(Archive(str(path)).record_batches(ORDERS, 0, 9, schema.ARROW))

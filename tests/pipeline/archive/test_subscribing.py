@@ -16,7 +16,7 @@ import pytest
 from tests.pipeline.archive.support import here
 from tests.store.support import running
 
-from quorate.archive.directory import ArchiveDirectory
+from quorate.archive.reading import Archive
 from quorate.client import Client, connect, connect_blocking
 from quorate.client.replay import (
     NOW,
@@ -145,9 +145,10 @@ def others(items: list[Item]) -> list[Item]:
 
 def damage(world: World) -> Path:
     """Damage the first file of ONE."""
-    (file, *_) = ArchiveDirectory(str(world.path)).newest().files_of(ONE)
-    path = world.path / file.path
-    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    run = Archive(str(world.path)).run_from(ONE, 0)
+    assert run is not None
+    path = world.path / run.file.path
+    path.write_bytes(path.read_bytes()[:-1])
     return path
 
 

@@ -15,7 +15,7 @@ from tests.pipeline.archive.support import ORDERS, FakeStores, Stream, batch
 from tests.pipeline.archive.test_archiving import run
 from tests.pipeline.group import Group
 
-from quorate.pipeline.archive.compacting import CompactReport
+from quorate.pipeline.archive.upkeep import CompactReport
 from quorate.pipeline.errors import NotArchived
 from quorate.pipeline.jobs import command as jobs
 from quorate.pipeline.jobs.backtest import BacktestReport
@@ -25,7 +25,7 @@ from quorate.pipeline.jobs.command import (
 )
 from quorate.pipeline.jobs.replay import ReplayProgress
 from quorate.pipeline.jobs.stats import StatsReport
-from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable, InvalidArgument, Unreachable
+from quorate.protocol.errors import ArchiveUnusable, InvalidArgument, Unreachable
 from quorate.protocol.layout import Layout
 
 
@@ -65,8 +65,10 @@ def test_a_path_that_is_no_archive_is_found_out_first(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(ArchiveUnusable, match="no archive is there"):
             jobs.run_restore(layout, str(path), told=print)
-    with pytest.raises(InvalidArgument, match="on a file system"):
-        jobs.run_restore(layout, "s3://bucket/archive", told=print)
+    with pytest.raises(
+        InvalidArgument, match="neither a directory nor the address of an object store"
+    ):
+        jobs.run_restore(layout, "ftp://bucket/archive", told=print)
 
 
 @pytest.mark.parametrize("name", ["a-file", "a-file/archive", "closed"])
@@ -76,17 +78,15 @@ def test_an_archive_that_can_not_be_written_is_found_out_first(
     (tmp_path / "a-file").touch()
     (tmp_path / "closed").mkdir()
     # Also for root, who may write where nobody may.
-    (tmp_path / "closed" / "manifest").touch()
-    with pytest.raises(
-        ArchiveUnusable, match=rf"{tmp_path / name}/.*(Not a directory|File exists)"
-    ):
+    (tmp_path / "closed" / "_sources").touch()
+    with pytest.raises(ArchiveUnusable, match=rf"{tmp_path / name}.*(Not a directory|File exists)"):
         jobs.run_archive(group.addresses, str(tmp_path / name), told=print)
 
 
-def test_a_manifest_that_is_damaged_is_found_out_first(path: str) -> None:
-    for manifest in Path(path).glob("manifest/*"):
-        manifest.write_text("?")
-    with pytest.raises(ArchiveInvalid):
+def test_a_log_that_is_damaged_is_found_out_first(path: str) -> None:
+    for each in Path(path).glob("_delta_log/*"):
+        each.write_text("?")
+    with pytest.raises(ArchiveUnusable):
         jobs.run_compact(path, told=print)
 
 

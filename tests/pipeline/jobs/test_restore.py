@@ -15,8 +15,8 @@ from tests import seams
 from tests.pipeline.archive.support import here
 from tests.pipeline.group import SESSION, Group, numbered, until
 
-from quorate.archive.directory import ArchiveDirectory
-from quorate.archive.manifest import ArchivedSource
+from quorate.archive.reading import Archive
+from quorate.archive.source import ArchivedSource
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.tasks import Entry, Run, on_spark
 from quorate.pipeline.errors import MessagesGone
@@ -102,7 +102,7 @@ def test_a_group_that_lost_everything_gets_back_every_byte(
     spark: SparkSession, own_group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seams.ARCHIVING_FILE_BYTES_MAX.replace(monkeypatch, 50_000)
-    seams.RESTORE_JOB_PART_BYTES.replace(monkeypatch, 50_000)
+    seams.RESTORE_JOB_PART_MESSAGES.replace(monkeypatch, 700)
     group, path = own_group, tmp_path / "archive"
     publish_in_three_epochs(group)
     group.publish("trades", numbered(0, 99))
@@ -208,7 +208,7 @@ def test_a_job_that_died_goes_on_where_it_was(
     one: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seams.ARCHIVING_FILE_BYTES_MAX.replace(monkeypatch, 10_000)
-    seams.RESTORE_JOB_PART_BYTES.replace(monkeypatch, 1)
+    seams.RESTORE_JOB_PART_MESSAGES.replace(monkeypatch, 700)
     path, address = tmp_path / "archive", one.addresses[0]
     publish_in_three_epochs(one)
     before = frames(address)
@@ -320,7 +320,7 @@ def test_a_damaged_archive_is_reported_and_nothing_of_it_is_taken(
     one.publish("orders", numbered(0, 999))
     archived(one, path)
     lose_everything(one)
-    (file,) = ArchiveDirectory(str(path)).newest().files
+    (file,) = Archive(str(path)).table.files
     damaged = bytearray((path / file.path).read_bytes())
     damaged[len(damaged) // 3] ^= 1
     (path / file.path).write_bytes(damaged)

@@ -119,8 +119,18 @@ def test_all_stores_of_a_source_are_told_what_is_archived(group: Group) -> None:
     one = Stores(group.addresses[:1])
     assert name in one.sources().sources
     assert one.tell_archived({name: 49}) == {}
+    assert one.sources().sources[name].archived_upto == 49
+    other = SourceName("unknown", 1)
+    asked = [(name, 0), (name, 100), (other, 0)]
     less = store_v1.ArchivedRequest(
-        source=source_to_wire(name), upto=0, protocol_version=PROTOCOL_VERSION
+        sources=[
+            store_v1.ArchivedSource(source=source_to_wire(source), upto=upto)
+            for source, upto in asked
+        ],
+        protocol_version=PROTOCOL_VERSION,
     )
-    told = [stub_of(address).Archived(less).archived_upto for address in group.addresses]
-    assert told == [49, 49, 49]
+    for address in group.addresses:
+        low, high, unknown = stub_of(address).Archived(less).answers
+        assert (low.archived_upto, low.refused) == (49, "")
+        assert "100 is not known to be stable here" in high.refused
+        assert "unknown" in unknown.refused

@@ -15,7 +15,7 @@ from tests.store.group import Group
 from tests.store.large import COUNT, fetched, fragments_in, frames_of, large, send
 from tests.store.support import ORDERS, Client, batch, payload, running
 
-from quorate.protocol.errors import InvalidArgument, UnknownTopic
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
@@ -83,11 +83,13 @@ async def reclaimed(client: Client, batches: int) -> store_v1.StatusResponse:
 
 
 async def archived(client: Client, upto: int) -> int:
-    request = store_v1.ArchivedRequest(
-        source=source_to_wire(ORDERS), upto=upto, protocol_version=PROTOCOL_VERSION
-    )
-    answer: int = (await client.call("Archived", request)).archived_upto
-    return answer
+    told = store_v1.ArchivedSource(source=source_to_wire(ORDERS), upto=upto)
+    request = store_v1.ArchivedRequest(sources=[told], protocol_version=PROTOCOL_VERSION)
+    (answer,) = (await client.call("Archived", request)).answers
+    if answer.refused:
+        raise InvalidArgument("upto", answer.refused)
+    upto = answer.archived_upto
+    return upto
 
 
 async def test_what_is_over_the_bound_goes_and_that_is_said(tmp_path: Path) -> None:
@@ -152,7 +154,7 @@ async def test_what_a_bound_keeps_stays_and_is_not_looked_at_again_and_again(
 async def test_nothing_goes_before_it_is_archived(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"retention_messages": 10, "retain_until": ("archived",)}
     async with running(tmp_path, **settings) as node, Client(node.address) as client:
-        with pytest.raises(UnknownTopic):
+        with pytest.raises(InvalidArgument, match="orders"):
             await archived(client, 5)
         await filled(client)
         source = await until(client, lambda source: "archive" in source.kept_because)

@@ -24,7 +24,6 @@ from quorate.console.ui.output import (
 )
 from quorate.console.ui.settings import (
     resolve,
-    resolve_output,
 )
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.exit_codes import FAILED
@@ -34,7 +33,10 @@ if TYPE_CHECKING:
     from quorate.pipeline.archive.archiving import ArchiveReport
     from quorate.pipeline.jobs.restore import RestoreReport
 
-Path = Annotated[str, typer.Argument(metavar="PATH", help="The archive: a directory.")]
+Path = Annotated[
+    str,
+    typer.Argument(metavar="PATH", help="The archive: a directory, or s3://BUCKET/PREFIX."),
+]
 
 
 def archive(
@@ -52,38 +54,37 @@ def archive(
         bool,
         typer.Option("--compact", help="Also merge small files of the archive, after archiving."),
     ] = False,
-    rebuild: Annotated[
+    vacuum: Annotated[
         bool,
         typer.Option(
-            "--rebuild",
-            help="Instead of archiving, rebuild a damaged or lost manifest from older ones and "
-            "from the files; asks no store.",
+            "--vacuum", help="Also remove files that nobody can need any longer, at the end."
         ),
     ] = False,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--keep", metavar="AGE", help="Files that --vacuum leaves: younger ones. Default: 7d."
+        ),
+    ] = None,
     master: Master = None,
     stores: Stores = None,
     output: OutputFormat = None,
 ) -> None:
-    """Archive the new stable messages as Parquet files by topic and day, with a manifest.
+    """Archive the new stable messages in a Delta table, partitioned by topic and day.
 
     Archived messages never change. Exit 1 if a source could not be archived up to its last stable
     message.
 
     Needs the extra `archive`.
     """
-    if rebuild:
-        given = topics_pattern, older_than, stores
-        if topic or compact or any(each is not None for each in given):
-            raise InvalidArgument(
-                "--rebuild", "rebuilds the whole archive, and goes with --output only"
-            )
-        _rebuild(path, resolve_output(context.meta, output))
-        return
+    if keep is not None and not vacuum:
+        raise InvalidArgument("--keep", "says what --vacuum leaves; give both")
     settings = resolve(context.meta, stores=stores, output=output)
 
     from quorate.pipeline.jobs.command import (
         run_archive,
         run_compact,
+        run_vacuum,
     )
 
     report = run_archive(
@@ -97,8 +98,13 @@ def archive(
     )
     _show_archived(report, settings.output)
     if compact:
-        done = run_compact(path, master=master, told=say)
+        done = run_compact(path, told=say)
         say(f"{done.before} files were merged into {done.after}, version {done.version}.")
+        for long in done.left_out:
+            say(f"{long}: its name is too long for a directory; not merged", label="note")
+    if vacuum:
+        removed = run_vacuum(path, keep=keep, told=say).removed
+        say(f"{len(removed):,} files were removed that nobody can need.")
     if report.failures:
         raise typer.Exit(FAILED)
 
@@ -120,33 +126,6 @@ def _show_archived(report: ArchiveReport, output: Output) -> None:
         say(note, label="note")
     for source, error in report.failures.items():
         say(f"{source}: {error}", style="bold red", label="error")
-
-
-def _rebuild(path: str, output: Output) -> None:
-    from quorate.pipeline.jobs.command import run_rebuild
-
-    report = run_rebuild(path, told=say)
-    said = report.as_object()
-    match output:
-        case Output.JSON:
-            print_json(said)
-        case Output.JSONL:
-            print_jsonl([said])
-        case Output.TABLE:
-            print_table("Archived", said["sources"], empty="nothing to rebuild")
-            for each in report.damaged:
-                say(each, label="damaged")
-            made_of = (
-                f"version {report.since} and of the files" if report.since else "the files alone"
-            )
-            if report.version == report.since:
-                say(f"Version {report.version} is whole. Nothing was changed.")
-            else:
-                say(f"Version {report.version} was made of {made_of}.")
-    for note in report.notes:
-        say(note, label="note")
-    if not report.whole:
-        raise typer.Exit(FAILED)
 
 
 def restore(

@@ -1,1 +1,1 @@
-"""The archive: Parquet files with messages that stores held, and the manifest that lists them."""
+"""The archive: a table of Parquet files with messages that stores held, and what keeps it up."""

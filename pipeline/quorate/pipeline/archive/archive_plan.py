@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from quorate.archive.manifest import ArchivedFile, ArchivedSource, Manifest
+from quorate.archive.data_file import session_text
+from quorate.archive.source import ArchivedSource, BatchMark
 from quorate.pipeline.stores.client import KnownSource
 from quorate.pipeline.stores.planning import (
     Part,
     SourceRange,
 )
 from quorate.protocol.errors import ArchiveDiffers
+from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Marker
@@ -36,9 +38,45 @@ class Wanted:
     """The last number of the source's whole archive after the job."""
     released: RangeSet
     """New ranges that the archive will lack, because retention released them at the stores."""
+    after: BatchMark | None = None
+    """The batch that was archived last, if the new messages follow on it and stores hold it."""
 
     def __len__(self) -> int:
         return sum(map(len, self.ranges))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRange:
+    """A range of a source that a task archives."""
+
+    range: SourceRange
+    goes_on: bool
+    """An earlier part has messages of the source. So this range gets files of its own."""
+    after: BatchMark | None
+    """The archived batch that the range follows on, to be compared with that of the stores."""
+    ends: bool
+    """The range ends with the last stable message. A batch that goes on behind it waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The ranges that one task archives, in this order."""
+
+    ranges: tuple[WorkRange, ...]
+    number: int
+    """The number of the part in its plan. It decides which store the task asks first."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangeArchived:
+    """What a task has archived of a range: all of it, or its beginning."""
+
+    source: SourceName
+    first: int
+    last: int
+    bytes: int
+    """Bytes of the batches, as the source sent them."""
+    last_batch: BatchMark
 
 
 def check_same_history(known: KnownSource, archived: ArchivedSource, path: str) -> None:
@@ -68,9 +106,29 @@ def wanted(known: KnownSource, archived: ArchivedSource | None, upto: int) -> Wa
     released = released.both(RangeSet([Range(begin, upto)]))
     parts = RangeSet([Range(begin, upto)]).minus(lost).minus(released)
     ranges = tuple(
-        SourceRange(known.name, part.first, part.last + 1, known.lineage) for part in parts
+        SourceRange(
+            known.name,
+            part.first,
+            part.last + 1,
+            known.lineage,
+            message_bytes=known.message_bytes,
+        )
+        for part in parts
     )
-    return Wanted(known, first, ranges, upto, released) if ranges else None
+    if not ranges:
+        return None
+    after = None
+    if archived is not None and ranges[0].first == archived.last + 1:
+        after = last_batch_at_stores(known, archived)
+    return Wanted(known, first, ranges, upto, released, after)
+
+
+def last_batch_at_stores(known: KnownSource, archived: ArchivedSource) -> BatchMark | None:
+    """Return the batch that was archived last if stores hold it, else None."""
+    mark = archived.last_batch
+    if mark is None:
+        return None
+    return None if RangeSet([Range(mark.first, archived.last)]).minus(known.held) else mark
 
 
 def aligned(parts: Sequence[Part], begin_of: Callable[[SourceRange], int]) -> list[Part]:
@@ -91,22 +149,50 @@ def aligned(parts: Sequence[Part], begin_of: Callable[[SourceRange], int]) -> li
     return [replace(part, ranges=tuple(each)) for part, each in zip(parts, made, strict=True)]
 
 
-def done(wanted: Wanted, files: Iterable[ArchivedFile]) -> tuple[Wanted, list[ArchivedFile]] | None:
-    """Return what these files have of a source without a hole, and the files; None if nothing."""
-    mine = [each for each in files if each.source == wanted.known.name]
-    has = RangeSet(Range(each.first, each.last) for each in mine)
+def work_of(parts: Sequence[Part], wanted: Iterable[Wanted]) -> list[Work]:
+    """Return what the tasks do for these parts.
+
+    A part that goes on with a source of an earlier part has files of its own for it. They are left
+    out if the earlier part did not come so far.
+    """
+    by_name = {each.known.name: each for each in wanted}
+    before: set[SourceName] = set()
+    work: list[Work] = []
+    for part in parts:
+        ranges = [_work_range(each, by_name[each.source], before) for each in part.ranges]
+        # Files have sources in the order of the text, so that their bounds are narrow.
+        ranges.sort(key=lambda each: _place(each.range))
+        work.append(Work(tuple(ranges), part.number))
+        before.update(each.source for each in part.ranges)
+    return work
+
+
+def _work_range(each: SourceRange, wanted: Wanted, before: set[SourceName]) -> WorkRange:
+    return WorkRange(
+        each,
+        goes_on=each.source in before,
+        after=wanted.after if each.first == wanted.ranges[0].first else None,
+        ends=each.until - 1 == wanted.last,
+    )
+
+
+def _place(each: SourceRange) -> tuple[str, str, int]:
+    return (each.source.topic, session_text(each.source.session_id), each.first)
+
+
+def done(wanted: Wanted, results: Iterable[RangeArchived]) -> Wanted | None:
+    """Return what was archived of a source without a hole; None if nothing."""
+    has = RangeSet(Range(each.first, each.last) for each in results)
     missing = RangeSet(Range(each.first, each.until - 1) for each in wanted.ranges).minus(has)
-    if missing:
-        last = missing.low - 1
-        ranges = tuple(
-            replace(each, until=min(each.until, last + 1))
-            for each in wanted.ranges
-            if each.first <= last
-        )
-        if not ranges:
-            return None
-        wanted = replace(wanted, ranges=ranges, last=ranges[-1].until - 1)
-    return wanted, [each for each in mine if each.last <= wanted.last]
+    if not missing:
+        return wanted
+    last = missing.low - 1
+    ranges = tuple(
+        replace(each, until=min(each.until, last + 1))
+        for each in wanted.ranges
+        if each.first <= last
+    )
+    return replace(wanted, ranges=ranges, last=ranges[-1].until - 1) if ranges else None
 
 
 def truncated(lineage: Lineage, last: int) -> Lineage:
@@ -114,7 +200,9 @@ def truncated(lineage: Lineage, last: int) -> Lineage:
     return Lineage(tuple(term for term in lineage.terms if term.first <= last))
 
 
-def as_archived(wanted: Wanted, archived: ArchivedSource | None) -> ArchivedSource:
+def as_archived(
+    wanted: Wanted, archived: ArchivedSource | None, last_batch: BatchMark
+) -> ArchivedSource:
     """Return the source as the archive has it once all wanted messages are archived."""
     known = wanted.known
     lost = wanted.released.union(Range(each.first, each.last) for each in known.losses)
@@ -134,18 +222,10 @@ def as_archived(wanted: Wanted, archived: ArchivedSource | None) -> ArchivedSour
         known.reg_id,
         losses,
         archived.marker if archived is not None else _marker_below(known, wanted.first),
+        last_batch,
     )
 
 
 def _marker_below(known: KnownSource, first: int) -> Marker | None:
     below = (each for each in known.markers if each.sequence < first)
     return max(below, key=lambda each: each.sequence, default=None)
-
-
-def next_manifest(
-    manifest: Manifest, archived: Iterable[tuple[Wanted, Sequence[ArchivedFile]]]
-) -> Manifest:
-    """Return the next manifest, with what was archived."""
-    archived = list(archived)
-    sources = [as_archived(each, manifest.sources.get(each.known.name)) for each, _ in archived]
-    return manifest.archived(sources, [file for _, files in archived for file in files])

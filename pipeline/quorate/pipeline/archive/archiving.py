@@ -1,39 +1,44 @@
 """The job that copies stable messages from the stores to the archive.
 
 Spark schedules ranges. Their bytes go from the stores to Parquet inside a Python worker, and never
-through Spark itself. The manifest, written at the end, decides what the archive has. A job that
-dies earlier leaves files that no manifest names. Two jobs at the same time cannot both write the
-next manifest. Which ranges to archive is decided in quorate.pipeline.archive.archive_plan.
+through Spark itself. One commit to the table, at the end, decides what the archive has. A job that
+dies earlier leaves files that no commit names. Of two jobs at the same time, one is refused. Which
+ranges to archive is decided in quorate.pipeline.archive.archive_plan.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
-from quorate.archive.directory import ArchiveDirectory
-from quorate.archive.manifest import (
-    WRITTEN_BY,
-    ArchivedFile,
-    Manifest,
-    file_from_json,
-    file_to_json,
-)
+from quorate.archive.data_file import DataFile
+from quorate.archive.location import Location
+from quorate.archive.source import ArchivedSource, BatchMark
+from quorate.archive.table import Table
 from quorate.pipeline.archive.archive_plan import (
+    RangeArchived,
     Wanted,
+    Work,
+    WorkRange,
     aligned,
+    as_archived,
     check_same_history,
     done,
-    next_manifest,
+    last_batch_at_stores,
     wanted,
+    work_of,
 )
-from quorate.pipeline.archive.file_writer import write_pieces
-from quorate.pipeline.archive.tasks import Run, failed_from_json, failed_to_json
+from quorate.pipeline.archive.file_writer import DayFiles
+from quorate.pipeline.archive.rows import TABLE, whole
+from quorate.pipeline.archive.tasks import Entry, Run, failed_from_json, failed_to_json
 from quorate.pipeline.errors import MessagesGone
+from quorate.pipeline.options import parse_source
 from quorate.pipeline.stores.client import (
     Catalogue,
     KnownSource,
@@ -41,23 +46,22 @@ from quorate.pipeline.stores.client import (
 )
 from quorate.pipeline.stores.decoding import plain_piece
 from quorate.pipeline.stores.fetch import reason
-from quorate.pipeline.stores.planning import (
-    Part,
-    SourceRange,
-    plan,
-)
+from quorate.pipeline.stores.planning import SourceRange, plan
+from quorate.protocol.answers import Piece
 from quorate.protocol.errors import ArchiveDiffers, QuorateError
-from quorate.protocol.framing import BatchHeader
+from quorate.protocol.framing import BatchHeader, greatest_time
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 
 FILE_BYTES_MAX = 256 * 1024 * 1024
 """A file is closed when it has so many bytes before compression."""
+_SMALL_MESSAGES = 4096
+_SMALL_BYTES = 1024 * 1024
+_FETCHES = 8
+"""Small ranges of a task that are fetched at the same time."""
 PART_MESSAGES_MIN = 250_000
 PART_MESSAGES_MAX = 5_000_000
 """Most messages of a task. All of them are archived again if its worker dies."""
-DROPPED_SECONDS = 3600.0
-"""Seconds that a reader may take that began before a compaction."""
 
 
 def _quiet(_: str) -> None:
@@ -73,8 +77,8 @@ class SourceArchived:
     """The first number that is new."""
     last: int
     messages: int
-    files: int
     bytes: int
+    """Bytes of the batches, as the source sent them."""
 
 
 @dataclass(slots=True)
@@ -83,8 +87,10 @@ class ArchiveReport:
 
     archive: str
     version: int
-    """The version of the manifest that the archive has now."""
+    """The version of the table that the archive has now."""
     sources: list[SourceArchived] = field(default_factory=list)
+    files: int = 0
+    """Number of files that were added."""
     failures: dict[SourceName, QuorateError] = field(default_factory=dict)
     """By source that was not archived in full, the error."""
     notes: list[str] = field(default_factory=list)
@@ -100,6 +106,7 @@ class ArchiveReport:
             "archive": self.archive,
             "version": self.version,
             "messages": self.messages,
+            "files": self.files,
             "seconds": round(self.seconds, 3),
             "sources": [
                 {
@@ -108,7 +115,6 @@ class ArchiveReport:
                     "first": each.first,
                     "last": each.last,
                     "messages": each.messages,
-                    "files": each.files,
                     "bytes": each.bytes,
                 }
                 for each in self.sources
@@ -144,7 +150,7 @@ def archive(
     Raises Unreachable, ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveUnusable.
     """
     began = time.monotonic()
-    job = _Archiving(run, stores, ArchiveDirectory(path), parts, before_ns, told)
+    job = _Archiving(run, stores, Location(path), parts, before_ns, told)
     report = job.run(selects)
     report.seconds = time.monotonic() - began
     return report
@@ -157,24 +163,23 @@ class _Archiving:
         self,
         run: Run,
         stores: Stores,
-        directory: ArchiveDirectory,
+        location: Location,
         parts: int,
         before_ns: int | None,
         told: Callable[[str], None],
     ) -> None:
         self._run = run
         self._stores = stores
-        self._directory = directory
+        self._location = location
         self._parts = parts
         self._before_ns = before_ns
         self._told = told
         self._differing: set[SourceName] = set()
 
     def run(self, selects: Callable[[str], bool]) -> ArchiveReport:
-        manifest = self._directory.newest()
         catalogue = self._stores.sources()
-        self._directory.check_writable()
-        report = ArchiveReport(str(self._directory), manifest.version)
+        table = Table.open_or_create(self._location, TABLE)
+        report = ArchiveReport(str(self._location), table.version)
         report.notes += [
             f"{at} did not answer: {reason(why)}" for at, why in catalogue.silent.items()
         ]
@@ -183,71 +188,50 @@ class _Archiving:
             if not selects(name.topic):
                 continue
             try:
-                each = self._wanted(known, manifest, report)
+                each = self._wanted(known, table.sources.get(name), report)
             except QuorateError as error:
                 self._differing.add(name)
                 report.failures[name] = error
                 continue
             if each is not None:
                 found.append(each)
-            if each is not None and (gone := next(iter(each.released), None)) is not None:
-                # This fails only once, because the manifest notes the loss. The rest is archived.
-                evidence = (
-                    'stores wait for the archive only with `retain_until = ["archived"]`, and they '
-                    "released these before"
-                )
-                report.failures[name] = MessagesGone(str(name), gone.first, gone.last, evidence)
         if found:
-            manifest = self._archive(manifest, found, report)
-        self._tell(manifest, catalogue, report)
-        self._directory.remove(self._directory.garbage(manifest, time.time()))
+            table = self._archive(table, found, report)
+        self._tell(table.sources, catalogue, report)
         return report
 
     # Planning.
 
     def _wanted(
-        self, known: KnownSource, manifest: Manifest, report: ArchiveReport
+        self, known: KnownSource, archived: ArchivedSource | None, report: ArchiveReport
     ) -> Wanted | None:
-        archived = manifest.sources.get(known.name)
-        if archived is not None:
-            check_same_history(known, archived, str(self._directory))
-            if known.stable_upto < archived.last:
-                report.notes.append(
-                    f"{known.name}: the archive has it up to {archived.last}, but the stores know "
-                    f"it as stable only up to {known.stable_upto}"
-                )
-                return None
-            self._check_same_content(known, manifest.files_of(known.name))
-            if known.stable_upto == archived.last:
-                return None
-        return wanted(known, archived, self._whole_upto(known))
+        if archived is None:
+            return wanted(known, None, known.stable_upto)
+        check_same_history(known, archived, str(self._location))
+        if known.stable_upto < archived.last:
+            report.notes.append(
+                f"{known.name}: the archive has it up to {archived.last}, but the stores know "
+                f"it as stable only up to {known.stable_upto}"
+            )
+            return None
+        each = wanted(known, archived, known.stable_upto)
+        if (each is None or each.after is None) and known.archived_upto < archived.last:
+            # No task compares it, and the stores will be told that they may let it go.
+            self._check_same_content(known, archived)
+        return each
 
-    def _check_same_content(self, known: KnownSource, files: Sequence[ArchivedFile]) -> None:
+    def _check_same_content(self, known: KnownSource, archived: ArchivedSource) -> None:
         """Raise ArchiveDiffers if the stores hold other content in the batch archived last.
 
         The lineages alone do not show it: a stream that was begun anew may have the same epochs.
         """
-        if not files or files[-1].last not in known.held:
-            return
-        mark, last = files[-1].last_batch, files[-1].last
-        for piece in self._stores.fetch(known.name, known.lineage, mark.first, last):
-            if (piece.header.first, piece.header.last) == (mark.first, last) and (
-                plain_piece(piece).header.checksum != mark.checksum
-            ):
-                path, detail = str(self._directory), "the same numbers have other content"
-                raise ArchiveDiffers(str(known.name), mark.first, path, detail)
-            return
+        mark, last = last_batch_at_stores(known, archived), archived.last
+        if mark is not None:
+            pieces = self._stores.fetch(known.name, known.lineage, mark.first, last)
+            _check_same_batch(next(pieces), mark, last, str(self._location))
 
-    def _whole_upto(self, known: KnownSource) -> int:
-        """Return the last stable number at which a batch ends, before the time if there is one."""
-        upto = known.stable_upto
-        if self._before_ns is not None:
-            upto = min(upto, self._stores.first_since(known.name, self._before_ns) - 1)
-        if upto not in known.held:
-            return upto
-        header = self._batch_at(known.lineage, known.name, upto)
-        in_force = known.lineage.epoch_at(upto + 1)
-        return header.first - 1 if header.last > upto and header.epoch == in_force else upto
+    def _begin_of(self, each: SourceRange) -> int:
+        return self._batch_at(each.lineage, each.source, each.first).first
 
     def _batch_at(self, lineage: Lineage, source: SourceName, number: int) -> BatchHeader:
         (piece,) = self._stores.fetch(source, lineage, number, number)
@@ -255,100 +239,302 @@ class _Archiving:
 
     # Archiving.
 
-    def _archive(self, manifest: Manifest, found: list[Wanted], report: ArchiveReport) -> Manifest:
+    def _archive(self, table: Table, found: list[Wanted], report: ArchiveReport) -> Table:
         parts = plan(
             [each for one in found for each in one.ranges],
             parts=self._parts,
             part_messages_max=PART_MESSAGES_MAX,
             part_messages_min=PART_MESSAGES_MIN,
         )
-        parts = aligned(parts, self._begin_of)
+        work = work_of(aligned(parts, self._begin_of), found)
         count = sum(map(len, found))
-        self._told(f"archiving {count:,} messages of {len(found):,} sources in {len(parts)} parts")
-        files, failures = self._written(parts)
+        self._told(f"archiving {count:,} messages of {len(found):,} sources in {len(work)} parts")
+        results, files, failures = self._written(work)
         report.failures.update(failures)
-        archived = [each for each in (done(one, files) for one in found) if each is not None]
-        if not archived:
-            return manifest
-        manifest = self._commit(manifest, archived)
-        report.version = manifest.version
-        report.sources += [_archived(*each) for each in archived]
-        return manifest
+        self._differing.update(
+            name for name, error in failures.items() if isinstance(error, ArchiveDiffers)
+        )
+        sources = dict(table.sources)
+        lasts: dict[SourceName, int] = {}
+        for one in found:
+            name = one.known.name
+            mine = sorted(results.get(name, ()), key=lambda each: each.first)
+            archived = done(one, mine)
+            if archived is None:
+                continue
+            mine = [each for each in mine if each.last <= archived.last]
+            lasts[name] = archived.last
+            sources[name] = as_archived(archived, sources.get(name), mine[-1].last_batch)
+            report.sources.append(_archived(archived, mine))
+            self._note_gone(archived, report)
+        if not lasts:
+            return table
+        new = [file for file in files if file.is_within(lasts)]
+        table = table.append(sources, [each.file for each in new])
+        report.version, report.files = table.version, len(new)
+        return table
 
-    def _begin_of(self, each: SourceRange) -> int:
-        return self._batch_at(each.lineage, each.source, each.first).first
+    def _note_gone(self, archived: Wanted, report: ArchiveReport) -> None:
+        """Note messages that retention released before. They fail one run, which notes the loss."""
+        gone = next(iter(archived.released), None)
+        if gone is not None and gone.first <= archived.last:
+            evidence = (
+                'stores wait for the archive only with `retain_until = ["archived"]`, and they '
+                "released these before"
+            )
+            name = archived.known.name
+            report.failures[name] = MessagesGone(str(name), gone.first, gone.last, evidence)
 
     def _written(
-        self, parts: Sequence[Part]
-    ) -> tuple[list[ArchivedFile], dict[SourceName, QuorateError]]:
-        """Run the tasks; return the files that they wrote, and the errors by source."""
-        path = str(self._directory)
-        task = partial(archive_part, stores=self._stores, path=path, bytes_max=FILE_BYTES_MAX)
-        files: list[ArchivedFile] = []
+        self, work: Sequence[Work]
+    ) -> tuple[
+        dict[SourceName, list[RangeArchived]], list[WrittenFile], dict[SourceName, QuorateError]
+    ]:
+        """Run the tasks; return what they archived, their files, and the errors by source."""
+        task = partial(
+            archive_part,
+            stores=self._stores,
+            location=self._location,
+            bytes_max=FILE_BYTES_MAX,
+            before_ns=self._before_ns,
+        )
+        results: dict[SourceName, list[RangeArchived]] = {}
+        files: list[WrittenFile] = []
         failures: dict[SourceName, QuorateError] = {}
-        for entry in self._run(parts, task):
+        for entry in self._run(work, task):
             if "file" in entry:
-                files.append(file_from_json(entry["file"]))
-            else:
+                files.append(_file_from_json(entry))
+            elif "failed" in entry:
                 source, error = failed_from_json(entry)
                 failures[source] = error
-        return files, failures
+            else:
+                each = _result_from_json(entry)
+                results.setdefault(each.source, []).append(each)
+        return results, files, failures
 
-    def _tell(self, manifest: Manifest, catalogue: Catalogue, report: ArchiveReport) -> None:
+    def _tell(
+        self,
+        sources: Mapping[SourceName, ArchivedSource],
+        catalogue: Catalogue,
+        report: ArchiveReport,
+    ) -> None:
         """Tell the stores which messages they no longer need to keep for the archive.
 
-        The job tells them of old messages, too, because a store may have been away the last time.
+        The job tells of old messages, too, if a store was away the last time.
         """
+        known = catalogue.sources
         archived = {
             name: source.last
-            for name, source in manifest.sources.items()
-            if name in catalogue.sources
+            for name, source in sources.items()
+            if name in known
             and name not in self._differing
-            and source.last <= catalogue.sources[name].stable_upto
+            and known[name].archived_upto < source.last <= known[name].stable_upto
         }
         failed = self._stores.tell_archived(archived)
         report.notes += [
             f"{at} was not told what is archived: {reason(why)}" for at, why in failed.items()
         ]
 
-    def _commit(
-        self, manifest: Manifest, archived: list[tuple[Wanted, list[ArchivedFile]]]
-    ) -> Manifest:
-        now = time.time_ns()
-        before = now - int(DROPPED_SECONDS * 1e9)
-        gone = [each.path for each in manifest.dropped if each.time_ns < before]
-        self._directory.remove(gone)
-        made = next_manifest(manifest.without_dropped(gone), archived)
-        made = replace(made, version=manifest.version + 1).stamped(now, WRITTEN_BY)
-        self._directory.commit(made)
-        return made
 
-
-def _archived(wanted: Wanted, files: Sequence[ArchivedFile]) -> SourceArchived:
+def _archived(wanted: Wanted, results: Sequence[RangeArchived]) -> SourceArchived:
     return SourceArchived(
         wanted.known.name,
         wanted.ranges[0].first,
         wanted.last,
-        sum(each.count for each in files),
-        len(files),
-        sum(each.bytes for each in files),
+        sum(each.last - each.first + 1 for each in results),
+        sum(each.bytes for each in results),
     )
 
 
 # Tasks, which run in a worker.
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file that a task has written."""
+
+    file: DataFile
+    source: SourceName | None
+    """The source, if an earlier part has messages of it, too; None: the file is shared."""
+    first: int
+    """The number with which the range of that source begins."""
+
+    def is_within(self, lasts: Mapping[SourceName, int]) -> bool:
+        """Return whether the archive has no hole before the file. lasts: by source, its end."""
+        return self.source is None or self.first <= lasts.get(self.source, -1)
+
+
 def archive_part(
-    part: Part, *, stores: Stores, path: str, bytes_max: int
-) -> Iterator[dict[str, Any]]:
+    part: Work, *, stores: Stores, location: Location, bytes_max: int, before_ns: int | None
+) -> Iterator[Entry]:
     """Write the messages of a part.
 
-    Yield each file once it is in place, and the errors by source.
+    Yield each file once it is in place, what was archived of each range, and the errors by source.
     """
-    for each in part.ranges:
-        pieces = stores.fetch(each.source, each.lineage, each.first, each.until - 1, part.number)
+    shared = DayFiles(location, bytes_max)
+    stopped: set[SourceName] = set()
+    try:
+        asked = (
+            _Pieces(each, stores, part.number + place, before_ns, str(location))
+            for place, each in enumerate(part.ranges)
+        )
+        for pieces in fetched_ahead(asked):
+            each = pieces.asked
+            source = each.range.source
+            if source in stopped:
+                continue  # what comes behind a hole waits
+            files = DayFiles(location, bytes_max) if each.goes_on else shared
+            for piece in pieces.given():
+                for file in files.add(piece):
+                    yield _file_to_json(each, file)
+            if each.goes_on:
+                for file in files.finish():
+                    yield _file_to_json(each, file)
+            if pieces.error is not None:
+                yield failed_to_json(source, pieces.error)
+            if pieces.last_batch is not None:
+                yield _result_to_json(pieces)
+            if pieces.next < each.range.until:
+                stopped.add(source)
+        for file in shared.finish():
+            yield {"file": file.as_object()}
+    finally:
+        shared.abandon()
+
+
+def fetched_ahead(ranges: Iterator[_Pieces]) -> Iterator[_Pieces]:
+    """Yield the ranges in order. Small ones are fetched before, several at the same time.
+
+    Stores answer many calls at once, and most of the time of a small one is spent waiting.
+    """
+    waiting: deque[tuple[_Pieces, Future[None] | None]] = deque()
+    with ThreadPoolExecutor(_FETCHES, "quorate-archive") as pool:
+        for each in ranges:
+            waiting.append((each, pool.submit(each.fetch) if each.is_small else None))
+            if len(waiting) > 2 * _FETCHES:
+                yield _fetched(waiting)
+        while waiting:
+            yield _fetched(waiting)
+
+
+def _fetched(waiting: deque[tuple[_Pieces, Future[None] | None]]) -> _Pieces:
+    pieces, fetched = waiting.popleft()
+    if fetched is not None:
+        fetched.result()
+    return pieces
+
+
+class _Pieces:
+    """The whole batches of a range, as far as they can be archived."""
+
+    def __init__(
+        self, asked: WorkRange, stores: Stores, turn: int, before_ns: int | None, archive: str
+    ) -> None:
+        self.asked = asked
+        self.range = asked.range
+        self.next = asked.range.first
+        """One past the last number that was given."""
+        self.bytes = 0
+        self.last_batch: BatchMark | None = None
+        self.error: QuorateError | None = None
+        """What ended the range early."""
+        self._stores = stores
+        self._turn = turn
+        self._before_ns = before_ns
+        self._archive = archive
+        self._fetched: list[Piece] | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """All of the range may be in memory while it waits."""
+        return len(self.range) <= _SMALL_MESSAGES and (
+            len(self.range) * self.range.message_bytes <= _SMALL_BYTES
+        )
+
+    def fetch(self) -> None:
+        """Fetch all of a small range."""
         try:
-            for file in write_pieces(Path(path), each.source, pieces, bytes_max):
-                yield {"file": file_to_json(file)}
+            self._fetched = []
+            self._fetched.extend(self._wanted())
         except QuorateError as error:
-            yield failed_to_json(each.source, error)
+            self.error = error
+
+    def given(self) -> Iterator[Piece]:
+        """Yield the batches; what ends them early is in `error` then."""
+        try:
+            for piece in self._wanted() if self._fetched is None else self._fetched:
+                made = whole(piece)
+                if self._before_ns is not None and (
+                    greatest_time(made.frame, made.header) >= self._before_ns
+                ):
+                    return
+                self.next = made.last + 1
+                self.bytes += len(made.frame)
+                self.last_batch = BatchMark(made.header.first, made.header.checksum)
+                yield made
+        except QuorateError as error:
+            self.error = error
+
+    def _wanted(self) -> Iterator[Piece]:
+        """Yield the pieces of the range, without a batch that goes on behind what is stable."""
+        each, after = self.range, self.asked.after
+        begin = after.first if after is not None else each.first
+        fetched = self._stores.fetch(each.source, each.lineage, begin, each.until - 1, self._turn)
+        if after is not None:
+            piece = next(fetched)
+            _check_same_batch(piece, after, each.first - 1, self._archive)
+            fetched = chain([piece], fetched)
+        for piece in fetched:
+            if piece.last < each.first:
+                continue
+            if self.asked.ends and piece.last == each.until - 1 and self._goes_on(piece):
+                return
+            yield replace(piece, first=max(piece.first, each.first))
+
+    def _goes_on(self, piece: Piece) -> bool:
+        in_force = self.range.lineage.epoch_at(piece.last + 1)
+        return piece.header.last > piece.last and piece.header.epoch == in_force
+
+
+def _check_same_batch(piece: Piece, mark: BatchMark, last: int, archive: str) -> None:
+    """Raise ArchiveDiffers if a piece has other content than the archived batch [mark, last]."""
+    if (piece.header.first, piece.header.last) != (mark.first, last):
+        return
+    if plain_piece(piece).header.checksum != mark.checksum:
+        source = str(piece.header.source)
+        raise ArchiveDiffers(source, mark.first, archive, "the same numbers have other content")
+
+
+def _file_to_json(each: WorkRange, file: DataFile) -> Entry:
+    if not each.goes_on:
+        return {"file": file.as_object()}
+    return {"file": file.as_object(), "of": str(each.range.source), "first": each.range.first}
+
+
+def _file_from_json(entry: Entry) -> WrittenFile:
+    file = DataFile.from_object(entry["file"])
+    if "of" not in entry:
+        return WrittenFile(file, None, 0)
+    return WrittenFile(file, parse_source(entry["of"]), entry["first"])
+
+
+def _result_to_json(pieces: _Pieces) -> Entry:
+    assert pieces.last_batch is not None
+    return {
+        "source": str(pieces.range.source),
+        "first": pieces.range.first,
+        "last": pieces.next - 1,
+        "bytes": pieces.bytes,
+        "batch_first": pieces.last_batch.first,
+        "batch_checksum": pieces.last_batch.checksum,
+    }
+
+
+def _result_from_json(entry: Entry) -> RangeArchived:
+    return RangeArchived(
+        parse_source(entry["source"]),
+        entry["first"],
+        entry["last"],
+        entry["bytes"],
+        BatchMark(entry["batch_first"], entry["batch_checksum"]),
+    )

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from quorate.archive.manifest import ArchivedSource
 from quorate.archive.reading import Archive
+from quorate.archive.source import ArchivedSource
 from quorate.pipeline.errors import MessagesGone
 from quorate.pipeline.stores.client import (
     Catalogue,
@@ -54,7 +54,7 @@ class StoresAndArchive(Stores):
         Raises as Stores.sources_within, and ArchiveDiffers, ArchiveInvalid, ArchiveNewer,
         ArchiveUnusable.
         """
-        self.archive = self.archive.refreshed()
+        self.archive.refresh()
         archived = self.archive.sources
         catalogue = super().sources_within(grace)
         sources = dict(catalogue.sources)
@@ -115,10 +115,11 @@ class StoresAndArchive(Stores):
                 return
             except (MessagesGone, MissingMessages):
                 # The messages may have been archived since this read was planned.
-                upto = min(Archive(self._path).has(source).contiguous_upto(first), last)
+                self.archive.refresh()
+                upto = min(self.archive.has(source).contiguous_upto(first), last)
                 if upto < first:
                     raise
-                for piece in Archive(self._path).pieces(source, first, upto):
+                for piece in self.archive.pieces(source, first, upto):
                     yield piece
                     first = piece.last + 1
 

@@ -23,7 +23,7 @@ from quorate.protocol.framing import cut, read_header
 
 SCHEMA = pa.schema(
     [
-        *read_schema.ARROW,
+        *(each for each in read_schema.ARROW if each.name != "topic"),
         pa.field("timestamp_ns", pa.int64(), nullable=False),
         pa.field("expires_ns", pa.int64()),
         pa.field("batch_first", pa.int64(), nullable=False),
@@ -31,7 +31,7 @@ SCHEMA = pa.schema(
         pa.field("marker", pa.binary()),
     ]
 )
-"""The columns that Spark reads, and these:
+"""The columns of a file: those that Spark reads but the topic, and these:
 
 - timestamp_ns: the time of the message, in ns since 1970.
 - expires_ns: the time at which it expires, in ns since 1970.
@@ -40,7 +40,19 @@ SCHEMA = pa.schema(
 - marker: on the last message of a batch, the marker that the application committed with it.
 """
 
-REPEATED = ("topic", "source", "epoch", "batch_first", "batch_checksum")
+TABLE = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        *SCHEMA,
+        pa.field("day", pa.date32(), nullable=False),
+    ]
+)
+"""The columns of the table: those of a file, and the two by which files are apart.
+
+- day: the day of the first message of the batch, in UTC.
+"""
+
+REPEATED = ("source", "epoch", "batch_first", "batch_checksum")
 """Columns with one value for all messages of a batch."""
 
 RISING = ("sequence", "timestamp", "timestamp_ns")

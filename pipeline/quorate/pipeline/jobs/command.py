@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from quorate.pipeline.archive.archiving import ArchiveReport
-    from quorate.pipeline.archive.compacting import CompactReport
-    from quorate.pipeline.archive.rebuilding import RebuildReport
     from quorate.pipeline.archive.tasks import Run
+    from quorate.pipeline.archive.upkeep import CompactReport, VacuumReport
     from quorate.pipeline.audit.verdict import AuditReport
     from quorate.pipeline.jobs.backtest import BacktestReport
     from quorate.pipeline.jobs.restore import RestoreReport
@@ -167,7 +166,8 @@ def run_archive(
 
     Raises as quorate.pipeline.archive.archiving.archive, UnknownTopic, JavaNotFound.
     """
-    from quorate.archive.directory import ArchiveDirectory
+    from quorate.archive.location import Location
+    from quorate.archive.table import Table
     from quorate.pipeline.archive.archiving import archive
     from quorate.pipeline.stores.client import Stores
 
@@ -175,9 +175,10 @@ def run_archive(
     if older_than is not None:
         before_ns = later_ns(time.time_ns(), -age_of("--older-than", older_than))
     selects = selection(topics, topics_pattern)
-    archived = {source.topic for source in ArchiveDirectory(path).newest().sources}
-    _check_known(topics, topics_pattern, Stores(stores).sources(), archived)
-    ArchiveDirectory(path).check_writable()
+    catalogue = Stores(stores).sources()
+    table = Table.open(Location(path))
+    archived = {source.topic for source in table.sources} if table is not None else set()
+    _check_known(topics, topics_pattern, catalogue, archived)
     with _workers("archive", told, master) as (run, parts):
         return archive(
             run,
@@ -191,25 +192,24 @@ def run_archive(
 
 
 @interruptible(_ARCHIVE_REMAINS)
-def run_compact(path: str, *, master: str | None = None, told: Told) -> CompactReport:
-    """Run `quorate archive --compact`. master: as of run_archive.
+def run_compact(path: str, *, told: Told) -> CompactReport:
+    """Run `quorate archive --compact`. Raises as quorate.pipeline.archive.upkeep.compact."""
+    from quorate.pipeline.archive.upkeep import compact
 
-    Raises as quorate.pipeline.archive.compacting.compact, JavaNotFound.
-    """
-    from quorate.archive.directory import ArchiveDirectory
-    from quorate.pipeline.archive.compacting import compact
-
-    ArchiveDirectory(path).newest()
-    with _workers("compact", told, master) as (run, _):
-        return compact(run, path, told=told)
+    return compact(path, told=told)
 
 
 @interruptible(_ARCHIVE_REMAINS)
-def run_rebuild(path: str, *, told: Told) -> RebuildReport:
-    """Run `quorate archive --rebuild`. Raises as quorate.pipeline.archive.rebuilding.rebuild."""
-    from quorate.pipeline.archive.rebuilding import rebuild
+def run_vacuum(path: str, *, keep: str | None = None, told: Told) -> VacuumReport:
+    """Run `quorate archive --vacuum`.
 
-    return rebuild(path, told=told)
+    keep: an age such as "7d": younger files stay; None: those of a week.
+    Raises as quorate.pipeline.archive.upkeep.vacuum.
+    """
+    from quorate.pipeline.archive.upkeep import KEEP_SECONDS, vacuum
+
+    keep_seconds = KEEP_SECONDS if keep is None else age_of("--keep", keep)
+    return vacuum(path, keep_seconds=keep_seconds, told=told)
 
 
 @interruptible(_RESTORE_REMAINS)
@@ -438,7 +438,7 @@ def read_table_options(
 
     Raises InvalidArgument.
     """
-    from quorate.archive.directory import ArchiveDirectory
+    from quorate.archive.location import Location
     from quorate.pipeline.options import parse_time, read_options
 
     selection(topics, topics_pattern)
@@ -448,7 +448,7 @@ def read_table_options(
         except InvalidArgument as error:
             raise InvalidArgument(flag, error.detail) from None
     if archive is not None:
-        ArchiveDirectory(archive)
+        Location(archive)
     if any("," in topic for topic in topics):
         # In the list of the option, a topic with a comma would be two.
         topics, topics_pattern = (), pattern_of(topics)
@@ -528,7 +528,7 @@ def _layout(given: argparse.Namespace) -> Layout:
 
 
 def _add_archive(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", help="the archive's directory")
+    parser.add_argument("path", help="the archive: a directory, or s3://BUCKET/PREFIX")
     parser.add_argument("--stores", required=True, metavar="HOST:PORT,…")
     parser.add_argument("--older-than", metavar="AGE")
     _add_master(parser)
@@ -551,27 +551,26 @@ def _add_archive(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_compact(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", help="the archive's directory")
-    _add_master(parser)
+    parser.add_argument("path", help="the archive")
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-        return DONE, run_compact(given.path, master=given.master, told=say).as_object()
+        return DONE, run_compact(given.path, told=say).as_object()
 
     parser.set_defaults(run=run)
 
 
-def _add_rebuild(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", help="the archive's directory")
+def _add_vacuum(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", help="the archive")
+    parser.add_argument("--keep", metavar="AGE", help="leave files that are younger; default: 7d")
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-        report = run_rebuild(given.path, told=say)
-        return DONE if report.whole else FAILED, report.as_object()
+        return DONE, run_vacuum(given.path, keep=given.keep, told=say).as_object()
 
     parser.set_defaults(run=run)
 
 
 def _add_restore(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", help="the archive's directory")
+    parser.add_argument("path", help="the archive: a directory, or s3://BUCKET/PREFIX")
     _add_layout(parser)
     _add_topics(parser)
     _add_master(parser)
@@ -678,7 +677,7 @@ def _add_backtest(parser: argparse.ArgumentParser) -> None:
 _JOBS: tuple[tuple[str, Callable[[argparse.ArgumentParser], None], str], ...] = (
     ("archive", _add_archive, "Copy stable messages from the stores to Parquet."),
     ("compact", _add_compact, "Replace small files of an archive by large ones."),
-    ("rebuild", _add_rebuild, "Rebuild a damaged manifest of an archive."),
+    ("vacuum", _add_vacuum, "Remove files that no version of an archive needs."),
     ("restore", _add_restore, "Give the messages of an archive back to stores."),
     ("backtest", _add_backtest, "Replay a range to a topic or to a function."),
     ("stats", _add_stats, "Count messages, and show rates, sizes and gaps."),

@@ -1,25 +1,22 @@
 """The restore: the job that gives the messages of an archive to wiped stores, or to a new group.
 
 First the job announces every source to every store, so that no source takes the group for a new one
-while it is filled. Then Spark schedules the files; a Python worker sends their batches from Parquet
-to the stores. At the end every store reports what it lacks. Each store itself decides what it
+while it is filled. Then Spark schedules ranges; a Python worker sends their batches from Parquet to
+the stores. At the end every store reports what it lacks. Each store itself decides what it
 takes. A job that runs again goes on where the last one ended, and compares what the stores have.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
-from pathlib import Path
 from typing import Any
 
-from quorate.archive.directory import ArchiveDirectory
-from quorate.archive.files import pieces_of
-from quorate.archive.manifest import ArchivedFile, ArchivedSource, Manifest
+from quorate.archive.reading import Archive
+from quorate.archive.source import ArchivedSource
 from quorate.pipeline.archive.tasks import Entry, Run, failed_from_json, failed_to_json
 from quorate.pipeline.jobs.refill import (
     Answered,
@@ -35,7 +32,7 @@ from quorate.protocol.layout import Layout
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import diverges_at
 from quorate.protocol.policy import Membership
-from quorate.protocol.ranges import HeldRange
+from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.wire import (
     held_to_wire,
     lineage_to_wire,
@@ -52,8 +49,8 @@ PATIENCE_SECONDS = 30.0
 """Seconds for which a store that is not ready is asked again. A new group is founded in less."""
 UNSEEN_EPOCHS = 1000
 """Epochs that a source may have begun since it was archived, at stores that are all lost."""
-PART_BYTES = 256 * 1024 * 1024
-"""Compressed bytes of the files of a task."""
+PART_MESSAGES = 1_000_000
+"""Messages of a task."""
 
 
 def _quiet(_: str) -> None:
@@ -99,7 +96,7 @@ class RestoreReport:
 
     archive: str
     version: int
-    """The version of the manifest that was restored."""
+    """The version of the table that was restored."""
     sources: dict[SourceName, dict[str, StoreRestored]] = field(default_factory=dict)
     """By source and name of the store."""
     lasts: dict[SourceName, int] = field(default_factory=dict)
@@ -166,8 +163,7 @@ def restore(
     Raises ArchiveInvalid, ArchiveNewer, ArchiveUnusable.
     """
     began = time.monotonic()
-    directory = ArchiveDirectory(path)
-    job = _Restoring(run, directory, layout, told, patience)
+    job = _Restoring(run, Archive(path), layout, told, patience)
     report = job.run(selects)
     report.seconds = time.monotonic() - began
     return report
@@ -179,21 +175,21 @@ class _Restoring:
     def __init__(
         self,
         run: Run,
-        directory: ArchiveDirectory,
+        archive: Archive,
         layout: Layout,
         told: Callable[[str], None],
         patience: float,
     ) -> None:
         self._run = run
-        self._directory = directory
+        self._archive = archive
         self._layout = layout
         self._told = told
         self._patience = patience
 
     def run(self, selects: Callable[[str], bool]) -> RestoreReport:
-        manifest = self._directory.newest()
-        report = RestoreReport(str(self._directory), manifest.version)
-        sources = [each for each in manifest.sources.values() if selects(each.name.topic)]
+        report = RestoreReport(self._archive.path, self._archive.table.version)
+        archived = self._archive.sources.values()
+        sources = [each for each in archived if selects(each.name.topic)]
         for each in sources:
             report.lasts[each.name] = each.last
             report.sources[each.name] = {
@@ -206,7 +202,7 @@ class _Restoring:
             }
             self._told(f"opening {len(sources):,} sources at {len(self._layout.stores)} stores")
             self._ask_all(executor, requests, report)
-            self._fill(manifest, requests, report)
+            self._fill(requests, report)
             self._ask_all(executor, requests, report)
         for store in self._layout.stores:
             # The archive has these messages, so retention may release them again.
@@ -284,12 +280,9 @@ class _Restoring:
                 _note(restored, answered, request)
 
     def _fill(
-        self,
-        manifest: Manifest,
-        requests: Mapping[SourceName, store_v1.RestoreOpen],
-        report: RestoreReport,
+        self, requests: Mapping[SourceName, store_v1.RestoreOpen], report: RestoreReport
     ) -> None:
-        parts = []
+        ranges = []
         for source, request in requests.items():
             stores = tuple(
                 (store.name, store.address)
@@ -298,13 +291,14 @@ class _Restoring:
             )
             if stores:
                 opened = request.SerializeToString()
-                parts += [
-                    RestorePart(opened, tuple(files), stores)
-                    for files in _packed(manifest.files_of(source))
+                ranges += [
+                    RestoreRange(source, opened, each, stores)
+                    for each in _cut(self._archive.has(source))
                 ]
-        count = sum(file.count for part in parts for file in part.files)
-        self._told(f"restoring {count:,} messages from {len(parts):,} parts")
-        task = partial(restore_part, path=str(self._directory))
+        parts = list(_packed(ranges))
+        count = sum(len(each.numbers) for each in ranges)
+        self._told(f"restoring {count:,} messages in {len(parts):,} parts")
+        task = partial(restore_part, archive=self._archive)
         for entry in self._run(parts, task):
             source = parse_source(entry["source"])
             restored = report.sources[source][entry["store"]]
@@ -321,17 +315,25 @@ def _note(restored: StoreRestored, answered: Answered, request: store_v1.Restore
     restored.left_to_source = max(0, request.last - max(answered.upto, request.first - 1))
 
 
-def _packed(files: Sequence[ArchivedFile]) -> Iterator[list[ArchivedFile]]:
-    """Yield the files of a source in order, as many at a time as one task takes."""
-    sizes = 0
+def _cut(numbers: Iterable[Range]) -> Iterator[Range]:
+    """Yield the numbers in ranges of which none is longer than a part."""
+    for each in numbers:
+        for first in range(each.first, each.last + 1, PART_MESSAGES):
+            yield Range(first, min(each.last, first + PART_MESSAGES - 1))
 
-    def number(file: ArchivedFile) -> int:
-        nonlocal sizes
-        sizes += file.bytes
-        return (sizes - file.bytes) // PART_BYTES
 
-    for _, group in groupby(files, number):
-        yield list(group)
+def _packed(ranges: Iterable[RestoreRange]) -> Iterator[tuple[RestoreRange, ...]]:
+    """Yield the ranges in order, as many at a time as one task takes."""
+    part: list[RestoreRange] = []
+    messages = 0
+    for each in ranges:
+        if part and messages + len(each.numbers) > PART_MESSAGES:
+            yield tuple(part)
+            part, messages = [], 0
+        part.append(each)
+        messages += len(each.numbers)
+    if part:
+        yield tuple(part)
 
 
 def opening(
@@ -376,28 +378,33 @@ def opening(
 
 
 @dataclass(frozen=True, slots=True)
-class RestorePart:
-    """Files of one source, and the stores that are given their messages."""
+class RestoreRange:
+    """Messages of one source, and the stores that are given them."""
 
+    source: SourceName
     opened: bytes
     """The RestoreOpen of the source, serialized."""
-    files: tuple[ArchivedFile, ...]
-    """The files in ascending order."""
+    numbers: Range
     stores: tuple[tuple[str, str], ...]
     """The name and the address of each store."""
 
 
-def restore_part(part: RestorePart, *, path: str) -> Iterator[Entry]:
-    """Send all batches of a part to all of its stores. Yield the answer of each store."""
-    source = part.files[0].source
+def restore_part(part: Sequence[RestoreRange], *, archive: Archive) -> Iterator[Entry]:
+    """Send the batches of each range to its stores. Yield the answer of each store."""
+    for each in part:
+        yield from _restore_range(each, archive)
+
+
+def _restore_range(part: RestoreRange, archive: Archive) -> Iterator[Entry]:
     request = store_v1.RestoreOpen.FromString(part.opened)
     senders = {name: Sender(address, request) for name, address in part.stores}
     broken: QuorateError | None = None
     try:
-        for file in part.files:
-            for piece in pieces_of(Path(path), file, file.first, file.last):
-                for sender in senders.values():
-                    sender.send(piece.frame)
+        for piece in archive.pieces(part.source, part.numbers.first, part.numbers.last):
+            if piece.header.first < part.numbers.first:
+                continue  # the range that has its first message sends all of a batch
+            for sender in senders.values():
+                sender.send(piece.frame)
     except QuorateError as error:
         broken = error
     for store, sender in senders.items():
@@ -406,10 +413,10 @@ def restore_part(part: RestorePart, *, path: str) -> Iterator[Entry]:
             if broken is not None:
                 raise broken
             yield {
-                "source": str(source),
+                "source": str(part.source),
                 "store": store,
                 "written": answered.written,
                 "held_already": answered.held_already,
             }
         except QuorateError as error:
-            yield {**failed_to_json(source, error), "store": store}
+            yield {**failed_to_json(part.source, error), "store": store}

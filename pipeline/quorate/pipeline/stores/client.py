@@ -22,13 +22,12 @@ from quorate.protocol.answers import Piece
 from quorate.protocol.errors import (
     InvalidArgument,
     QuorateError,
-    UnknownTopic,
     Unreachable,
     VersionMismatch,
     joined,
 )
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.limits import ARCHIVED_SOURCES_MAX, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.recovery import Marker, released_below
@@ -109,6 +108,8 @@ class KnownSource:
     """The newest stable application markers, as the best informed store has them."""
     message_bytes: float = 0.0
     """The mean bytes of a message that stores hold; 0: none holds any."""
+    archived_upto: int = -1
+    """Each store that knows the source was told that an archive has it up to here, or further."""
 
     @property
     def earliest(self) -> int:
@@ -253,26 +254,26 @@ class Stores:
         """Tell every store up to which number an archive holds each source.
 
         A store may then release these messages. Returns, by address, why a store was not told all.
-        A store that does not yet know that so much is stable refuses. It is not among the returned
-        ones, because it is told the next time.
+        A store refuses a number of which it does not yet know that so much is stable. It is not
+        among the returned ones, because it is told the next time.
         """
         failed: dict[str, QuorateError] = {}
         for address in (*self.addresses, *self.all_others()):
-            for source, upto in archived.items():
-                if address not in self._order(source, 0):
-                    continue
+            told = [
+                store_v1.ArchivedSource(source=source_to_wire(source), upto=upto)
+                for source, upto in archived.items()
+                if address in self._order(source, 0)
+            ]
+            for each in range(0, len(told), ARCHIVED_SOURCES_MAX):
                 request = store_v1.ArchivedRequest(
-                    source=source_to_wire(source), upto=upto, protocol_version=PROTOCOL_VERSION
+                    sources=told[each : each + ARCHIVED_SOURCES_MAX],
+                    protocol_version=PROTOCOL_VERSION,
                 )
                 try:
                     stub_of(address).Archived(request, timeout=ANSWER_SECONDS_MAX)
                 except grpc.RpcError as error:
-                    why = error_from_blocking_call(address, error)
-                    if isinstance(why, Unreachable):
-                        failed[address] = why
-                        break
-                    if not isinstance(why, InvalidArgument | UnknownTopic):
-                        failed[address] = why
+                    failed[address] = error_from_blocking_call(address, error)
+                    break
         return failed
 
     def parted(self, known: KnownSource, wanted: SourceRange) -> Iterator[SourceRange]:
@@ -415,6 +416,7 @@ def _merge(name: SourceName, known: Iterable[tuple[str, store_v1.SourceInventory
         max(_released_below(lineage, each) for _, each in known),
         markers_from_wire(told.markers),
         max(map(_message_bytes, (each for _, each in known))),
+        min(each.archived_upto for _, each in known),
     )
 
 

@@ -32,9 +32,8 @@ class ArchiveInvalid(QuorateError):
         return (
             f"{self.path} is not what an archive should have: {self.detail}. Nothing was changed. "
             "Check the path. Keep a copy of a damaged file for inspection, then put it back from a "
-            "backup. If a manifest is damaged and has no backup, `quorate archive PATH --rebuild` "
-            "makes a new one. Do not remove a manifest: files that only it names would no longer "
-            "be read."
+            "backup. Do not remove a file of the table's log: files that only it names would no "
+            "longer be read."
         )
 
 

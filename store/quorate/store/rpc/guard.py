@@ -71,6 +71,10 @@ def _acknowledged(request: store_v1.AcknowledgeRequest) -> Iterable[Subject]:
     return map(Subject, {each.source.topic for each in request.acknowledgements})
 
 
+def _archived(request: store_v1.ArchivedRequest) -> Iterable[Subject]:
+    return map(Subject, {each.source.topic for each in request.sources})
+
+
 def _opened_append(frame: Any) -> Iterable[Subject]:
     yield Subject(frame.open.information.source.topic)
 
@@ -145,7 +149,7 @@ CALLS = {
     "StateCandidates": _Call(_by(Verb.REPLICATE), _source),
     "Digest": _Call(_by(Verb.REPLICATE, Verb.QUERY, Verb.OPERATE), _source),
     "Release": _Call(_by(Verb.OPERATE), _pattern),
-    "Archived": _Call(_by(Verb.OPERATE), _source),
+    "Archived": _Call(_by(Verb.OPERATE), _archived),
     "Repair": _Call(_by(Verb.OPERATE), _source_or_all),
     "AcceptLoss": _Call(_by(Verb.OPERATE), _source),
     "SettleConflict": _Call(_by(Verb.OPERATE), _source),

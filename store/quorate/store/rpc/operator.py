@@ -13,9 +13,9 @@ from collections.abc import AsyncGenerator
 from concurrent.futures import Executor
 from dataclasses import replace
 
-from quorate.protocol.errors import InLimbo, InvalidArgument
+from quorate.protocol.errors import InLimbo, InvalidArgument, UnknownTopic
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
+from quorate.protocol.limits import ARCHIVED_SOURCES_MAX, NOTHING, SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import source_from_wire
 from quorate.store.engine import Engine
@@ -97,18 +97,32 @@ class Upkeep:
         """
         return await digests_for(self._engine, self._apart, request)
 
-    async def archived(self, source: SourceName, upto: int) -> store_v1.ArchivedResponse:
-        """Note that an archive has all messages of a source up to this number.
+    async def archived(self, request: store_v1.ArchivedRequest) -> store_v1.ArchivedResponse:
+        """Note up to which number an archive has all messages of each of these sources.
 
-        Raises UnknownTopic, InLimbo, InvalidArgument, StorageFailed.
+        The answer says of which source the store does not know that so much is stable.
+        Raises InvalidArgument for more than ARCHIVED_SOURCES_MAX sources, and StorageFailed.
         """
+        if (count := len(request.sources)) > ARCHIVED_SOURCES_MAX:
+            raise InvalidArgument("sources", f"{count} are more than {ARCHIVED_SOURCES_MAX}")
+        noted = (self._note_archived(source_from_wire(e.source), e.upto) for e in request.sources)
+        return store_v1.ArchivedResponse(answers=await asyncio.gather(*noted))
+
+    async def _note_archived(self, source: SourceName, upto: int) -> store_v1.ArchivedAnswer:
+        try:
+            return store_v1.ArchivedAnswer(archived_upto=await self._archived(source, upto))
+        except (UnknownTopic, InLimbo, InvalidArgument) as error:
+            return store_v1.ArchivedAnswer(archived_upto=NOTHING, refused=str(error))
+
+    async def _archived(self, source: SourceName, upto: int) -> int:
+        """Note the number, and return the highest one. Raises UnknownTopic, InLimbo, …"""
         engine = self._engine
         if source not in engine.core.sources and (reason := engine.core.limbo_without(source)):
             raise InLimbo(str(source), engine.core.store, reason)
         state = engine.receivers.source(source)
         writes = retention.archived(state, upto)
         await engine.made_durable(state, Change(None, writes))
-        return store_v1.ArchivedResponse(archived_upto=state.held.archived_upto)
+        return state.held.archived_upto
 
     def repair_now(
         self, request: store_v1.RepairRequest

@@ -550,7 +550,7 @@ class Service(StoreServicer):  # type: ignore[misc]
     @_answering
     async def Archived(self, request: store_v1.ArchivedRequest) -> store_v1.ArchivedResponse:
         check_version(self._address, request.protocol_version)
-        return await self._upkeep.archived(source_from_wire(request.source), request.upto)
+        return await self._upkeep.archived(request)
 
     @_answering
     async def AcceptLoss(self, request: store_v1.AcceptLossRequest) -> store_v1.AcceptLossResponse:

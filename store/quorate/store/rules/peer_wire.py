@@ -57,6 +57,7 @@ def source_inventory(state: SourceState, limbo: bool) -> store_v1.SourceInventor
         may_miss_receivers=record.may_miss_receivers,
         spent_receiver_epoch=record.spent_receiver_epoch,
         journal_bytes=state.journal_bytes,
+        archived_upto=state.held.archived_upto,
     )
 
 

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from quorate.archive.manifest import ArchivedSource
 from quorate.archive.parts import Hole, Part, Passed, Picked
+from quorate.archive.source import ArchivedSource
 from quorate.protocol.answers import Piece
 from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position, place_at
 from quorate.protocol.columns import Body
@@ -325,10 +325,8 @@ class Archived:
     # In a thread.
 
     def _newest(self, source: SourceName) -> ArchivedSource | None:
-        """Read the newest manifest, as messages may have been archived since."""
-        from quorate.archive.reading import Archive
-
-        self._archive = Archive(self.path)
+        """Read the newest version, as messages may have been archived since."""
+        self._archive.refresh()
         return self._archive.sources.get(source)
 
     @contextlib.contextmanager
