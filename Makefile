@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate brute-force soak transcripts lint types check docs proto proto-check bench bench-clients bench-crowd bench-pairs bench-queue bench-quiet bench-recovery bench-replay bench-spark bench-state bench-subscriptions pipeline-example package release kustomize image clean fuzz bench-connections
+.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-clients bench-crowd bench-pairs bench-queue bench-quiet bench-recovery bench-replay bench-spark bench-state bench-subscriptions pipeline-example package release kustomize image clean fuzz bench-connections
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -104,6 +104,9 @@ bench-quiet: $(CORE) ## measure many sources that each send little: SOURCES=500,
 
 bench-crowd: $(CORE) ## measure what subscribers at full speed cost a source: SUBSCRIBERS=20
 	$(BIN)/python -m bench.crowd $(if $(SUBSCRIBERS),--subscribers $(SUBSCRIBERS))
+
+bench-archive: $(STAMP) ## measure archiving many sources, and with nothing new: SOURCES=2001
+	$(BIN)/python -m bench.archive $(if $(SOURCES),--sources $(SOURCES))
 
 bench-spark: $(STAMP) ## measure reading, writing, archiving and auditing with Spark: MESSAGES=5000000, RUNS=5
 	$(BIN)/python -m bench.spark $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(RUNS),--runs $(RUNS))
