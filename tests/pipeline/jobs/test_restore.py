@@ -102,7 +102,7 @@ def test_a_group_that_lost_everything_gets_back_every_byte(
     spark: SparkSession, own_group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seams.ARCHIVING_FILE_BYTES_MAX.replace(monkeypatch, 50_000)
-    seams.RESTORE_JOB_PART_MESSAGES.replace(monkeypatch, 700)
+    seams.RESTORE_JOB_PART_MESSAGES.replace(monkeypatch, 3_000)
     group, path = own_group, tmp_path / "archive"
     publish_in_three_epochs(group)
     group.publish("trades", numbered(0, 99))
@@ -208,7 +208,7 @@ def test_a_job_that_died_goes_on_where_it_was(
     one: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seams.ARCHIVING_FILE_BYTES_MAX.replace(monkeypatch, 10_000)
-    seams.RESTORE_JOB_PART_MESSAGES.replace(monkeypatch, 700)
+    seams.RESTORE_JOB_PART_MESSAGES.replace(monkeypatch, 3_000)
     path, address = tmp_path / "archive", one.addresses[0]
     publish_in_three_epochs(one)
     before = frames(address)
