@@ -28,6 +28,7 @@ from quorate.protocol.limits import MESSAGE_BYTES_MAX
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.wire import held_to_wire, lineage_from_wire, lineage_to_wire
+from quorate.store.rpc.bundle import Bundles
 from quorate.transport.channels import new_server
 from quorate.transport.failures import abort, failure_to_wire
 from quorate.v1 import messages_pb2 as m
@@ -77,6 +78,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.deregistrations: list[v1.DeregisterRequest] = []
         self.goodbye: int | None = None
         self.stream: asyncio.Task[Any] | None = None
+        self._bundles = Bundles()
         self._server: grpc.aio.Server | None = None
         self._news = asyncio.Event()
         self.forget()
@@ -194,6 +196,9 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
     async def _check_named(self, topic: str, incarnation: bytes, context: Context) -> None:
         if incarnation != self.incarnation:
             await abort(context, NotRegistered(topic, "another incarnation"))
+
+    async def Bundle(self, _: Any, context: Any) -> None:
+        await self._bundles.serve(self, context, self.address)
 
     async def Append(
         self, requests: AsyncIterator[v1.AppendFrames], context: Context

@@ -85,6 +85,16 @@ class Bundle:
         self._news = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
 
+    async def promise(self, request: v1.PromiseRequest, timeout: float) -> v1.PromiseResponse:
+        """Call Promise. Raises its error, Unreachable, TimeoutError."""
+        answer: v1.PromiseResponse = await self._answer(v1.BundledCall(promise=request), timeout)
+        return answer
+
+    async def begin(self, request: v1.BeginRequest, timeout: float) -> v1.BeginResponse:
+        """Call Begin. Raises its error, Unreachable, TimeoutError."""
+        answer: v1.BeginResponse = await self._answer(v1.BundledCall(begin=request), timeout)
+        return answer
+
     async def register_receiver(
         self, request: v1.RegisterReceiverRequest, timeout: float
     ) -> v1.RegisterReceiverResponse:
@@ -214,9 +224,13 @@ class Bundle:
         while (
             self._waiting and len(frame.calls) < BUNDLED_CALLS_MAX and size < RESPONSE_BYTES_TARGET
         ):
-            call = self._waiting.pop(next(iter(self._waiting)))
+            number, call = next(iter(self._waiting.items()))
+            following = call.request.ByteSize()
+            if size and size + following > RESPONSE_BYTES_TARGET:
+                break  # A large request travels alone.
+            size += following
             frame.calls.append(call.request)
-            size += call.request.ByteSize()
+            del self._waiting[number]
         while self._given_up and len(frame.given_up) < GIVEN_UP_MAX:
             frame.given_up.append(self._given_up.popleft())
         return frame

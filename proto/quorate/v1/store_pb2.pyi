@@ -364,16 +364,20 @@ class BundleRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., calls: _Optional[_Iterable[_Union[BundledCall, _Mapping]]] = ..., given_up: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class BundledCall(_message.Message):
-    __slots__ = ("id", "register_receiver", "acknowledge", "watch")
+    __slots__ = ("id", "register_receiver", "acknowledge", "watch", "promise", "begin")
     ID_FIELD_NUMBER: _ClassVar[int]
     REGISTER_RECEIVER_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGE_FIELD_NUMBER: _ClassVar[int]
     WATCH_FIELD_NUMBER: _ClassVar[int]
+    PROMISE_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
     id: int
     register_receiver: RegisterReceiverRequest
     acknowledge: AcknowledgeRequest
     watch: WatchRequest
-    def __init__(self, id: _Optional[int] = ..., register_receiver: _Optional[_Union[RegisterReceiverRequest, _Mapping]] = ..., acknowledge: _Optional[_Union[AcknowledgeRequest, _Mapping]] = ..., watch: _Optional[_Union[WatchRequest, _Mapping]] = ...) -> None: ...
+    promise: PromiseRequest
+    begin: BeginRequest
+    def __init__(self, id: _Optional[int] = ..., register_receiver: _Optional[_Union[RegisterReceiverRequest, _Mapping]] = ..., acknowledge: _Optional[_Union[AcknowledgeRequest, _Mapping]] = ..., watch: _Optional[_Union[WatchRequest, _Mapping]] = ..., promise: _Optional[_Union[PromiseRequest, _Mapping]] = ..., begin: _Optional[_Union[BeginRequest, _Mapping]] = ...) -> None: ...
 
 class BundleResponse(_message.Message):
     __slots__ = ("answers",)
@@ -382,18 +386,22 @@ class BundleResponse(_message.Message):
     def __init__(self, answers: _Optional[_Iterable[_Union[BundledAnswer, _Mapping]]] = ...) -> None: ...
 
 class BundledAnswer(_message.Message):
-    __slots__ = ("id", "failure", "register_receiver", "acknowledge", "watch")
+    __slots__ = ("id", "failure", "register_receiver", "acknowledge", "watch", "promise", "begin")
     ID_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     REGISTER_RECEIVER_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGE_FIELD_NUMBER: _ClassVar[int]
     WATCH_FIELD_NUMBER: _ClassVar[int]
+    PROMISE_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
     id: int
     failure: _messages_pb2.Failure
     register_receiver: RegisterReceiverResponse
     acknowledge: AcknowledgeResponse
     watch: WatchResponse
-    def __init__(self, id: _Optional[int] = ..., failure: _Optional[_Union[_messages_pb2.Failure, _Mapping]] = ..., register_receiver: _Optional[_Union[RegisterReceiverResponse, _Mapping]] = ..., acknowledge: _Optional[_Union[AcknowledgeResponse, _Mapping]] = ..., watch: _Optional[_Union[WatchResponse, _Mapping]] = ...) -> None: ...
+    promise: PromiseResponse
+    begin: BeginResponse
+    def __init__(self, id: _Optional[int] = ..., failure: _Optional[_Union[_messages_pb2.Failure, _Mapping]] = ..., register_receiver: _Optional[_Union[RegisterReceiverResponse, _Mapping]] = ..., acknowledge: _Optional[_Union[AcknowledgeResponse, _Mapping]] = ..., watch: _Optional[_Union[WatchResponse, _Mapping]] = ..., promise: _Optional[_Union[PromiseResponse, _Mapping]] = ..., begin: _Optional[_Union[BeginResponse, _Mapping]] = ...) -> None: ...
 
 class LocateRequest(_message.Message):
     __slots__ = ("source", "time_ns", "protocol_version")

@@ -208,7 +208,7 @@ class StoreServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Bundle(self, request_iterator, context):
-        """Many calls of one client over one stream: those of all its receivers. Each is admitted, served
+        """Many calls of one client over one stream: those of all its sources and receivers. Each is admitted, served
         and answered as if it were made by itself.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -179,6 +179,8 @@ async def test_no_call_is_served_to_a_stranger(guarded: Guarded) -> None:
             request: Any = GetMessageClass(method.input_type)()
             if method.name == "Acknowledge":
                 request.acknowledgements.add()
+            if method.name == "Archived":
+                request.sources.add()
             called.add(method.name)
             # The error of these is in an answer.
             of = {"Restore": restored, "Append": appended, guard.BUNDLE: bundled}
@@ -219,11 +221,13 @@ async def bundled(channel: grpc.aio.Channel) -> None:
     calls = (
         bundle.register_receiver(store_pb2.RegisterReceiverRequest(), 10.0),
         bundle.acknowledge(store_pb2.AcknowledgeRequest(acknowledgements=[position]), 10.0),
+        bundle.promise(store_pb2.PromiseRequest(), 10.0),
+        bundle.begin(store_pb2.BeginRequest(), 10.0),
         bundle.watch(store_pb2.WatchRequest()).read(),
     )
     errors = await asyncio.gather(*calls, return_exceptions=True)
     await bundle.close()
-    assert [type(error) for error in errors] == [AccessDenied] * 3
+    assert [type(error) for error in errors] == [AccessDenied] * 5
     assert isinstance(errors[-1], AccessDenied)
     raise errors[-1]
 

@@ -182,7 +182,7 @@ class StoreSession:
         """Ask for the store's promise of this epoch, and return it with all that the store
         knows."""
         response: v1.PromiseResponse = await self._call(
-            self.stub.Promise,
+            self.connection.bundle.promise,
             v1.PromiseRequest(
                 source=source_to_wire(self._core.name),
                 epoch=epoch,
@@ -225,7 +225,7 @@ class StoreSession:
 
     async def _begin(self, step: AskBegin) -> None:
         response = await self._call(
-            self.stub.Begin,
+            self.connection.bundle.begin,
             v1.BeginRequest(
                 source=source_to_wire(self._core.name),
                 epoch=step.epoch,

@@ -204,6 +204,12 @@ class Bundle:
             case "register_receiver":
                 registered = await service.RegisterReceiver(call.register_receiver, context)
                 return store_v1.BundledAnswer(id=call.id, register_receiver=registered)
+            case "promise":
+                promised = await service.Promise(call.promise, context)
+                return store_v1.BundledAnswer(id=call.id, promise=promised)
+            case "begin":
+                begun = await service.Begin(call.begin, context)
+                return store_v1.BundledAnswer(id=call.id, begin=begun)
             case "acknowledge":
                 taken = await service.Acknowledge(call.acknowledge, context)
                 return store_v1.BundledAnswer(id=call.id, acknowledge=taken)
@@ -242,9 +248,11 @@ class Bundle:
             and len(response.answers) < BUNDLED_CALLS_MAX
             and size < RESPONSE_BYTES_TARGET
         ):
-            answer = self._answers.popleft()
-            size += answer.ByteSize()
-            response.answers.append(answer)
+            following = self._answers[0].ByteSize()
+            if size and size + following > RESPONSE_BYTES_TARGET:
+                break  # A large answer travels alone.
+            size += following
+            response.answers.append(self._answers.popleft())
         return response, size
 
 
