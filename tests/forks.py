@@ -35,12 +35,13 @@ class Server:
         """channel: to one that runs."""
         self._channel = channel
         self._lock = threading.Lock()
+        self._executable = sys.executable
         self._environment = dict(os.environ)
         self._process: subprocess.Popen[bytes] | None = None
 
     def can(self, arguments: list[bytes], environment: Iterable[bytes]) -> bool:
         """Whether it can fork a process that does what this command does."""
-        if arguments[:2] != [os.fsencode(sys.executable), b"-m"] or len(arguments) < 3:
+        if arguments[:2] != [os.fsencode(self._executable), b"-m"] or len(arguments) < 3:
             return False
         variables = dict(each.decode("latin-1").split("=", 1) for each in environment)
         known = arguments[2].decode("latin-1") in FORKED
@@ -62,7 +63,7 @@ class Server:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.fork_server", str(its.fileno())],
+                [self._executable, "-m", "tests.fork_server", str(its.fileno())],
                 cwd=_ROOT,
                 env=self._environment,
                 pass_fds=(its.fileno(),),
