@@ -7,6 +7,7 @@ stderr of its own, and with Python's usual end. What asks for forks is in `tests
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import io
@@ -87,15 +88,22 @@ def _stand_on(descriptors: list[int]) -> None:
         os.dup2(descriptor, number)
     for descriptor in descriptors:
         os.close(descriptor)
+
+
+def _open_files() -> None:
+    """Read and write them as Python does, which a variable may tell to keep nothing back."""
+    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
     sys.stdin = sys.__stdin__ = _text(0, "r")  # type: ignore[misc]
-    sys.stdout = sys.__stdout__ = _text(1, "w")  # type: ignore[misc]
-    sys.stderr = sys.__stderr__ = _text(2, "w", "backslashreplace")  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = _text(1, "w", unbuffered)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _text(2, "w", unbuffered, "backslashreplace")  # type: ignore[misc]
 
 
-def _text(descriptor: int, mode: str, errors: str = "strict") -> io.TextIOWrapper:
-    binary: Any = open(descriptor, mode + "b", closefd=False)  # noqa: SIM115
-    line_buffering = descriptor == 2 or (mode == "w" and os.isatty(descriptor))
-    return io.TextIOWrapper(binary, errors=errors, line_buffering=line_buffering)
+def _text(
+    descriptor: int, mode: str, unbuffered: bool = False, errors: str = "strict"
+) -> io.TextIOWrapper:
+    binary: Any = open(descriptor, mode + "b", 0 if unbuffered else -1, closefd=False)  # noqa: SIM115
+    by_line = descriptor == 2 or (mode == "w" and os.isatty(descriptor))
+    return io.TextIOWrapper(binary, errors=errors, line_buffering=by_line, write_through=unbuffered)
 
 
 def settle(request: dict[str, Any]) -> None:
@@ -112,7 +120,17 @@ def settle(request: dict[str, Any]) -> None:
         os.environb[name] = value
     theirs = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     sys.path[:] = [os.getcwd(), *theirs, *(place for place in sys.path if place not in ours)]
-    sys.argv[:] = ["-m", *request["arguments"]]
+    _open_files()
+    if request["namespace"]:
+        _enter(request["namespace"])
+
+
+def _enter(namespace: str) -> None:
+    """Enter a network namespace that has a name."""
+    library = ctypes.CDLL(None, use_errno=True)
+    with open(f"/run/netns/{namespace}") as place:
+        if library.setns(place.fileno(), 0):
+            raise OSError(ctypes.get_errno(), "setns")
 
 
 def serve_children() -> None:
@@ -133,11 +151,18 @@ def serve_children() -> None:
 
 
 def run(request: dict[str, Any]) -> None:
-    """Run the module that was asked for, as `python -m` does."""
+    """Run the module or the file that was asked for, as Python does."""
     settle(request)
-    if request["arguments"][:1] and request["arguments"][0] in _STARTERS:
+    first, *rest = request["program"]
+    if first != "-m":
+        sys.argv[:] = [first, *rest]
+        sys.path[0] = os.path.dirname(os.path.realpath(first))
+        runpy.run_path(first, run_name="__main__")
+        return
+    module, *arguments = rest
+    sys.argv[:] = ["-m", *arguments]
+    if arguments[:1] and arguments[0] in _STARTERS:
         serve_children()
-    module = request["module"]
     sys.modules.pop(module, None)
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

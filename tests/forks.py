@@ -1,8 +1,9 @@
 """How processes that tests start begin as forks, with all that they would import.
 
 Nothing else changes: such a process has a process ID, signals, an end and an exit code of its own.
-It is a child of the process that started it. What cannot be forked begins as always: a command with
-a prefix, a program in a string or a file, a Python with other settings.
+It is a child of the process that started it. It may enter a network namespace, as a command after
+`ip netns exec` does. What cannot be forked begins as always: a command with another prefix, a
+program in a string, a Python with other settings.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ FORKED = ("quorate.console.daemon", "quorate.console.main", "tests.end_to_end.ap
 """The modules that begin in a fork after `python -m`."""
 AS_THE_SERVER = ("GRPC_", "LANG", "LC_", "PYTHON")
 """How the variables begin that Python and gRPC read when they start or are imported."""
+_OF_EACH = ("PYTHONPATH", "PYTHONUNBUFFERED")
+"""Those of them that a fork may have of its own."""
+_IN_NAMESPACE = [b"ip", b"netns", b"exec"]
 
 
 class Server:
@@ -41,10 +45,11 @@ class Server:
 
     def can(self, arguments: list[bytes], environment: Iterable[bytes]) -> bool:
         """Whether it can fork a process that does what this command does."""
-        if arguments[:2] != [os.fsencode(self._executable), b"-m"] or len(arguments) < 3:
+        if arguments[:1] != [os.fsencode(self._executable)] or len(arguments) < 2:
             return False
+        module = arguments[2:3] if arguments[1] == b"-m" else []
+        known = os.fsdecode(b"".join(module)) in FORKED or arguments[1].endswith(b".py")
         variables = dict(each.decode("latin-1").split("=", 1) for each in environment)
-        known = arguments[2].decode("latin-1") in FORKED
         return known and _of_the_start(variables) == _of_the_start(self._environment)
 
     def fork(self, request: dict[str, Any], descriptors: list[int]) -> int:
@@ -78,7 +83,7 @@ def _of_the_start(variables: Any) -> dict[str, str]:
     return {
         name: value
         for name, value in variables.items()
-        if name.startswith(AS_THE_SERVER) and name != "PYTHONPATH"
+        if name.startswith(AS_THE_SERVER) and name not in _OF_EACH
     }
 
 
@@ -114,6 +119,7 @@ def _start(server: Server, otherwise: Callable[..., int], *of_python: Any) -> in
     session, group, gid, gids, uid, umask, before = of_python[15:22]
     plain = (group, gid, gids, uid, umask, before) == (-1, None, None, None, -1, None)
     words = [os.fsencode(each) for each in arguments]
+    namespace, words = (words[3], words[4:]) if words[:3] == _IN_NAMESPACE else (b"", words)
     variables = [
         *(
             environment
@@ -124,8 +130,8 @@ def _start(server: Server, otherwise: Callable[..., int], *of_python: Any) -> in
     if not (plain and close and len(kept) == 1 and server.can(words, variables)):
         return otherwise(*of_python)
     request = {
-        "module": words[2].decode(),
-        "arguments": [os.fsdecode(each) for each in words[3:]],
+        "namespace": os.fsdecode(namespace),
+        "program": [os.fsdecode(each) for each in words[1:]],
         "environment": [each.decode("latin-1") for each in variables],
         "directory": os.getcwd() if directory is None else os.fsdecode(directory),
         "session": bool(session),

@@ -10,7 +10,7 @@ if sys.orig_argv[1:3] == ["-m", "pyspark.daemon"]:
     # Only a process with a single thread may be forked: neither starts threads.
     os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    import pandas  # noqa: F401
+    import pandas  # type: ignore[import-untyped] # noqa: F401
     import pyarrow.parquet  # noqa: F401
     import pyspark.sql.streaming.python_streaming_source_runner
     import pyspark.sql.worker.commit_data_source_write
