@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from tests import seams
+from tests import forks, seams
 from tests.sharing import ports_of, share
 
 # Before anything imports gRPC: what it does in a fork ends one in ten of those that start Java.
@@ -41,7 +41,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep each of several processes to ports that no other one takes: where no store listens yet,
-    or none while it is down, a port looks free."""
+    or none while it is down, a port looks free. Let processes of tests begin as forks."""
+    forks.install(forks.Server())
     shared: dict[str, Any] | None = getattr(config, "workerinput", None)
     if shared is not None:
         ports = seams.CHILDREN_PORTS.real()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from pyspark.sql import SparkSession
 from tests.pipeline.group import Group
 
 from quorate.pipeline import session
+
+_PRELOADED = Path(__file__).parent / "preloaded"
+"""Where Spark's daemons find what they import before they fork workers."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,10 +25,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    # The JVM lives for seconds: compiling less is faster.
-    made = session(
-        "tests", cores=2, conf={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-    )
+    # The JVM lives for seconds: compiling less, and collecting on one thread, is faster.
+    java = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(_PRELOADED), prepend=os.pathsep)
+        made = session("tests", cores=2, conf=java)
     yield made
     made.stop()
 

@@ -156,6 +156,7 @@ async def test_many_receivers_of_one_source_hold_up_nobody(tmp_path: Path) -> No
     await hold_up_nobody(tmp_path, registers_receivers)
 
 
+@pytest.mark.long
 async def test_many_sources_hold_up_nobody(tmp_path: Path) -> None:
     await hold_up_nobody(tmp_path, registers_many, asks_for_everything, acknowledges_for_strangers)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.store.hostile import Hostile, hold_up_nobody, registers, slow_patterns
 from tests.store.support import ORDERS, Client
 
@@ -177,6 +178,7 @@ def asks_for_rows_at_length(client: Hostile) -> None:
     client.call("DigestState", digest)
 
 
+@pytest.mark.long
 async def test_a_subscriber_to_very_many_sources_holds_up_nobody(tmp_path: Path) -> None:
     await hold_up_nobody(tmp_path, subscribes_to_everything, prepare=make_sources)
 

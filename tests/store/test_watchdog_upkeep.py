@@ -146,6 +146,7 @@ def restores(client: Hostile) -> None:
 
 
 @pytest.mark.expects_log("by an operator|is deregistered")
+@pytest.mark.long
 async def test_upkeep_of_many_sources_holds_up_nobody(tmp_path: Path) -> None:
     await hold_up_nobody(
         tmp_path,

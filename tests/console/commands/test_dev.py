@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests import forks
 from tests.console.command import QUORATE
 
 pytestmark = pytest.mark.processes
@@ -16,12 +17,14 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture
 def dev(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [*QUORATE, "dev", "--stores", "2", "--base-port", "0", "--data-directory", str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [*QUORATE, "dev", "--stores", "2", "--base-port", "0"]
+    with forks.none():
+        process = subprocess.Popen(
+            [*command, "--data-directory", str(tmp_path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     with process:
         yield process
         if process.poll() is None:

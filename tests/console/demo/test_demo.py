@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests import forks
 
 from quorate.console.demo.facts import Facts
 from quorate.console.demo.records import run_files
@@ -65,11 +66,13 @@ def kept(ran: Path, tmp_path: Path) -> Iterator[Path]:
 def test_ctrl_c_leaves_nothing_behind(ran: Path, tmp_path: Path) -> None:
     lines = Facts.load(ran).input
     assert lines
-    with subprocess.Popen(
-        [sys.executable, "-m", "quorate.console.main", "demo", "--input", lines],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    ) as demo:
+    with forks.none():
+        demo = subprocess.Popen(
+            [sys.executable, "-m", "quorate.console.main", "demo", "--input", lines],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )
+    with demo:
         assert demo.stdout is not None
         assert any(b"registered in epoch 1" in line for line in demo.stdout)
         children = psutil.Process(demo.pid).children()
