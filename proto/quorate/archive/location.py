@@ -1,7 +1,8 @@
 """The place of an archive: a directory, or a prefix of an object store, and the files there.
 
 The library of the table reads the settings of object stores from the environment, such as
-AWS_ENDPOINT_URL. No setting is kept or shown here. What the files have is decided elsewhere.
+AWS_ENDPOINT_URL. No setting is kept or shown here. The content of the files is decided
+elsewhere.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class Table:
             table = Table(self.location, DeltaTable(self.location.address))
         return self if table.version == self.version else table
 
-    # What it has.
+    # Its content.
 
     @cached_property
     def sources(self) -> dict[SourceName, ArchivedSource]:
@@ -175,7 +175,7 @@ class Table:
             raise ArchiveInvalid(self.location.address, f"its log has {error!r}") from None
         return tuple(sorted(files, key=lambda each: (each.topic, each.first_time_ns, each.path)))
 
-    # What changes it.
+    # Changes.
 
     def append(
         self, sources: Mapping[SourceName, ArchivedSource], files: Sequence[DataFile]
@@ -249,7 +249,7 @@ class Table:
             raise InvalidArgument(
                 "keep", "a job or a reader may still need younger files; the least is an hour"
             )
-        # What replaced these files may be in the memory of the system only.
+        # The files that replaced these ones may be in the memory of the system only.
         self._sync([each.path for each in self.files])
         keep = timedelta(seconds=keep_seconds)
         with _library(self.location):

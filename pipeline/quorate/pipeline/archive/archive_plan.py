@@ -69,7 +69,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class RangeArchived:
-    """What a task has archived of a range: all of it, or its beginning."""
+    """The part of a range that a task has archived: all of it, or its beginning."""
 
     source: SourceName
     first: int

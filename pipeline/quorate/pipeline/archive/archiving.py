@@ -437,7 +437,7 @@ class _Pieces:
         self.bytes = 0
         self.last_batch: BatchMark | None = None
         self.error: QuorateError | None = None
-        """What ended the range early."""
+        """The error that ended the range early."""
         self._stores = stores
         self._turn = turn
         self._before_ns = before_ns
