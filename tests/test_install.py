@@ -80,7 +80,7 @@ def test_an_archive_needs_an_extra_that_the_error_names() -> None:
         "archive: reading one needs pyarrow, which is not installed. Run this in the directory of "
         "Quorate: pip install '.[archive]'.\n"
     ), run.stderr
-    assert [*brought_by("archive")] == ["pyarrow"]
+    assert [*brought_by("archive")] == ["deltalake", "pyarrow"]
     assert "pyarrow" in {*brought_by("spark")}
 
 

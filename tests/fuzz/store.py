@@ -55,6 +55,20 @@ class Refused(Exception):
     """A call ended with an error that is one of Quorate's."""
 
 
+_BUNDLED = {
+    "promise": "PromiseRequest",
+    "begin": "BeginRequest",
+    "register_receiver": "RegisterReceiverRequest",
+    "acknowledge": "AcknowledgeRequest",
+    "watch": "WatchRequest",
+}
+"""The calls of a bundle: the field of each, and its kind."""
+
+
+def _field(name: str, request: Message) -> dict[str, Any]:
+    return {name: request}
+
+
 class Call:
     """The context of one call: its client sends these frames, and hangs up."""
 
@@ -212,6 +226,8 @@ class Round:
         serve = getattr(self._calls, method.name)
         if method.name == "Append":
             requests = self._append(node)
+        elif method.name == "Bundle":
+            requests = self._bundle(node)
         elif method.client_streaming:
             requests = self._restore()
         else:
@@ -219,7 +235,7 @@ class Round:
         call, began = Call(requests), time.thread_time()
         try:
             async with asyncio.timeout(_ANSWERS_SECONDS):
-                if method.name == "Append":
+                if method.name in ("Append", "Bundle"):
                     await serve(None, call)
                 elif method.server_streaming:
                     given = call.frames() if method.client_streaming else requests[0]
@@ -324,6 +340,16 @@ class Round:
                 return v1.Frame(goodbye=v1.Goodbye(last_sequence=at))
             case _:
                 return v1.Frame(batch=frame, stable_upto=at - 1)
+
+    def _bundle(self, node: StoreNode) -> list[Message]:
+        """Return bundles of calls, some of which are given up."""
+        calls = [
+            store_v1.BundledCall(id=number, **_field(field, self._request(node, kind)))
+            for number, (field, kind) in enumerate(_BUNDLED.items(), 1)
+        ]
+        first = store_v1.BundleRequest(protocol_version=PROTOCOL_VERSION, calls=calls[:3])
+        second = store_v1.BundleRequest(calls=calls[3:], given_up=[2, 4])
+        return [self._maybe_changed(each, 0.3) for each in (first, second)]
 
     def _restore(self) -> list[Message]:
         recorded = map(store_v1.RestoreRequest.FromString, corpus.inputs("RestoreRequest"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import json
 import os
 import re
 import shlex
@@ -16,6 +15,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import deltalake
+import duckdb
+import polars
 import pytest
 from pyspark.sql import SparkSession
 from tests import seams
@@ -137,20 +139,21 @@ def test_what_a_function_gets_is_described() -> None:
     assert {each[1:] for each in re.findall(r"`(\.\w+)`", position)} == set(Position._fields)
 
 
-def test_parquet_is_read_as_the_document_says(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_archive_is_read_as_the_document_says(tmp_path: Path) -> None:
     (code,) = blocks(section("### `quorate archive PATH`"), "python")
     path = str(tmp_path / "archive")
     frames = [batch(0, 9), batch(10, 19)]
     archive(here, FakeStores({ORDERS: Stream(frames=frames, stable_upto=19)}), path)
-    (written,) = tmp_path.glob("archive/data/*/*/*.parquet")
-    # As an archiver leaves it that was killed, and that cut its files otherwise.
-    shutil.copy(written, written.with_name(written.name.replace("0x10-", "0x10-0")))
-    assert spark.read.parquet(f"{path}/data").count() == 40, "twice, as the document warns"
-    names: dict[str, Any] = {"json": json, "Path": Path, "path": path, "spark": spark}
+    (written,) = tmp_path.glob("archive/topic=*/day=*/*.parquet")
+    # As an archiver leaves it that was killed.
+    shutil.copy(written, written.with_name(f"left-{written.name}"))
+    assert len(list(written.parent.glob("*.parquet"))) == 2
+    names: dict[str, Any] = {"deltalake": deltalake, "duckdb": duckdb, "polars": polars}
+    names["path"] = path
     exec(code, names)
     rows = names["rows"]
-    assert {row.sequence for row in rows.collect()} == set(range(20))
-    assert (rows.count(), rows.columns[:2]) == (20, ["topic", "source"])
+    assert set(rows["sequence"].to_pylist()) == set(range(20))
+    assert (rows.num_rows, rows.column_names) == (20, ["source", "sequence", "payload"])
 
 
 # The options.
@@ -225,6 +228,7 @@ def test_options_of_jobs_are_those_that_there_are(job: str) -> None:
     others = {
         "--output": resolved.output.value,
         "--intergroup": IntergroupRule(resolved.layout.policy.rule).value,
+        "--keep": "7d",
         # Asked for, if neither the environment nor a file has it.
         "--stores": "QUORATE_STORES",
     }
@@ -251,7 +255,7 @@ def test_programs_for_spark_submit_take_the_same_options(job: str) -> None:
     said = {
         name: default
         for name, default in table_of(job).items()
-        if name not in ("--output", "--compact", "--rebuild")
+        if name not in ("--output", "--compact", "--vacuum", "--keep")
     }
     assert set(known) == set(said)
     for name, default in said.items():

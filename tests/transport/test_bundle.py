@@ -38,6 +38,12 @@ class Store(StoreServicer):  # type: ignore[misc]
         self.streams: list[Any] = []
         self.ends_with: QuorateError | None = None
         self.heard = asyncio.Event()
+        self.writing = asyncio.Lock()
+
+    async def say(self, *answers: store_v1.BundledAnswer) -> None:
+        """Write these answers on the first stream. gRPC takes one write at a time."""
+        async with self.writing:
+            await self.streams[0].write(store_v1.BundleResponse(answers=answers))
 
     async def Bundle(self, _: Any, context: Any) -> None:
         self.streams.append(context)
@@ -47,7 +53,8 @@ class Store(StoreServicer):  # type: ignore[misc]
             if self.ends_with is not None:
                 await abort(context, self.ends_with)
             answers = [*filter(None, map(self.answer, frame.calls))]
-            await context.write(store_v1.BundleResponse(answers=answers))
+            async with self.writing:
+                await context.write(store_v1.BundleResponse(answers=answers))
 
     def answer(self, call: store_v1.BundledCall) -> store_v1.BundledAnswer | None:
         match call.WhichOneof("request"):
@@ -176,7 +183,7 @@ async def test_a_late_answer_to_a_call_that_was_given_up_is_dropped(
         await watch.read()
     assert await store.given_up() == [1]
     late = store_v1.BundledAnswer(id=1, watch=store_v1.WatchResponse())
-    await store.streams[0].write(store_v1.BundleResponse(answers=[late]))
+    await store.say(late)
     assert await register(bundle, 1) == 1
     with pytest.raises(Unreachable, match="silent"):
         await watch.read()
@@ -204,7 +211,7 @@ async def test_an_answer_without_an_id_or_a_content_does_no_harm(
 ) -> None:
     assert await register(bundle, 1) == 1
     nothing = [store_v1.BundledAnswer(), store_v1.BundledAnswer(id=2), store_v1.BundledAnswer(id=9)]
-    await store.streams[0].write(store_v1.BundleResponse(answers=nothing))
+    await store.say(*nothing)
     assert await register(bundle, 2) == 2
 
 

@@ -365,7 +365,7 @@ NO_ARCHIVES = [
     ("{there}/a-file", 1, "The archive path .*/a-file.* cannot be used: "),
     ("{there}/nowhere", 1, "The archive path .*/nowhere cannot be used: no archive is there"),
     ("", 2, "archive path: none is given"),
-    ("s3://bucket/archive", 2, "archive path: s3://bucket/archive is not a directory"),
+    ("ftp://bucket/archive", 2, "archive path: ftp://bucket/archive"),
 ]
 """A path, the exit code, what is said."""
 

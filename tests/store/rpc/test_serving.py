@@ -41,7 +41,7 @@ STREAMS = {
     "Restore": None,
     "Backup": store_v1.BackupRequest(),
 }
-OTHERS = {"Inventory", "Append"}
+OTHERS = {"Inventory", "Append", "Bundle"}
 
 
 class Aborted(Exception):
@@ -107,6 +107,8 @@ def called(of: Service, method: str, context: Context) -> Awaitable[object]:
     match method:
         case "Append":
             return of.Append(None, given)
+        case "Bundle":
+            return of.Bundle(None, given)
         case "Restore":
             return anext(of.Restore(HungUp(), given))
         case _ if method in STREAMS:
@@ -126,7 +128,7 @@ def test_every_call_is_tried() -> None:
     assert named == UNARY.keys() | STREAMS.keys() | OTHERS
 
 
-@pytest.mark.parametrize("method", [*UNARY, *STREAMS, "Append"])
+@pytest.mark.parametrize("method", [*UNARY, *STREAMS, "Append", "Bundle"])
 async def test_nothing_is_answered_before_the_peers_were_heard(method: str) -> None:
     """It may be a copy, and what it says not be so any more."""
     store, context = service(), Context()
@@ -137,7 +139,7 @@ async def test_nothing_is_answered_before_the_peers_were_heard(method: str) -> N
     await asked
 
 
-@pytest.mark.parametrize("method", [*UNARY, *STREAMS, "Append"])
+@pytest.mark.parametrize("method", [*UNARY, *STREAMS, "Append", "Bundle"])
 async def test_nothing_is_answered_by_a_store_that_stops(method: str) -> None:
     store, context = service(), Context()
     asked = asyncio.create_task(refused(store, method, context))
