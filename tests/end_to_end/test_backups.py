@@ -140,6 +140,7 @@ async def test_a_receiver_that_lives_on_takes_no_message_for_another_one(
     assert found[-10:] == [b"new %d" % number for number in range(100, 110)]
 
 
+@pytest.mark.expects_log("is in limbo for")
 async def test_a_living_peer_contradicts_a_store_that_was_put_back(group: GrowingGroup) -> None:
     """The operator says that the whole group is lost, and it is not."""
     source = await group.source("abc")

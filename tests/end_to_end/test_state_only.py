@@ -82,7 +82,7 @@ async def test_a_data_store_is_killed_and_repaired_beside_it(world: World) -> No
     s1.wipe()
     await s1.start()
     await s1.until_it_has(last)
-    assert await world.quorate("status", "-o", "json")
+    assert await world.quorate("status", "--wait", "30", "-o", "json")
     await world.end(source)
 
 
