@@ -134,7 +134,7 @@ def _enter(namespace: str) -> None:
 
 
 def serve_children() -> None:
-    """Have a server that forks the children of this process."""
+    """Start the server that forks the children of this process."""
     from tests import forks
 
     asked, asks = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

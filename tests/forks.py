@@ -28,7 +28,7 @@ FORKED = ("quorate.console.daemon", "quorate.console.main", "tests.end_to_end.ap
 AS_THE_SERVER = ("GRPC_", "LANG", "LC_", "PYTHON")
 """How the variables begin that Python and gRPC read when they start or are imported."""
 _OF_EACH = ("PYTHONPATH", "PYTHONUNBUFFERED")
-"""Those of them that a fork may have of its own."""
+"""The variables of Python that may differ from one fork to the next."""
 _IN_NAMESPACE = [b"ip", b"netns", b"exec"]
 
 

@@ -206,7 +206,7 @@ class _Call:
 
     async def _write_bundle(self) -> None:
         """Write what waits, as much as travels together."""
-        parts, waiting, size = [self._parts.popleft()], [self._waiting.popleft()], 0
+        parts, waiting = [self._parts.popleft()], [self._waiting.popleft()]
         size = len(parts[0])
         while self._parts and size + len(self._parts[0]) <= BUNDLE_BYTES:
             size += len(self._parts[0])

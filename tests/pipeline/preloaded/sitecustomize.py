@@ -1,6 +1,7 @@
-"""What Python runs first in the daemons of Spark: import what their workers import after each fork.
+"""The module that Python imports first in the daemons of Spark, before they fork their workers.
 
-Spark forks a worker for almost every step of a plan. The imports take a second of each.
+It imports what the workers need. Spark forks one for almost every step of a plan, and the imports
+would take a second of each.
 """
 
 import os

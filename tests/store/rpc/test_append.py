@@ -22,7 +22,7 @@ PACED = v1.ReceiverPacing(messages=10, bytes=1000)
 
 
 class Source:
-    """Who sends on a lane, and the lane at once."""
+    """A source that sends on a lane. It stands for the lane, too."""
 
     def __init__(self, store: Store) -> None:
         self._sent: asyncio.Queue[v1.Frame | None] = asyncio.Queue()

@@ -108,9 +108,13 @@ class StoreSession:
         """Note a change: there may be a step to take or a frame to write."""
         self._news.set()
 
-    def end_stream(self, error: QuorateError) -> None:
-        """End the open stream, if there is one, and begin again."""
-        self._end(error)
+    def end_stream(self, error: QuorateError | None) -> None:
+        """End the open stream, if there is one, and begin again.
+
+        error: the reason; None: it ended as the source wanted.
+        """
+        if self._ending is not None and not self._ending.done():
+            self._ending.set_result(error)
 
     async def run(self) -> None:
         """Run until cancelled, or until the stream has said goodbye."""
@@ -308,11 +312,7 @@ class StoreSession:
         """End the stream, because its lane is over."""
         if error is None and not self._core.closing:
             error = Unreachable(self.store.address, "the store ended the stream")
-        self._end(error)
-
-    def _end(self, error: QuorateError | None) -> None:
-        if self._ending is not None and not self._ending.done():
-            self._ending.set_result(error)
+        self.end_stream(error)
 
     def _heard(self, response: v1.AppendResponse) -> None:
         """Take a response of the store."""
@@ -325,10 +325,10 @@ class StoreSession:
             else:
                 self._other(response)
         except QuorateError as error:
-            self._end(error)
+            self.end_stream(error)
         except Exception as error:
             _log.exception("the session with store %s broke", self.store.name)
-            self._end(Unreachable(self.store.address, repr(error)))
+            self.end_stream(Unreachable(self.store.address, repr(error)))
 
     def _other(self, response: v1.AppendResponse) -> None:
         """Take a response that is no acknowledgement. Raise why the store ends the stream, if it

@@ -271,7 +271,8 @@ class Lanes:
             if self._last_words:
                 new = [self._last_words.popleft()]
             else:
-                lane, _ = self._telling.popitem()
+                lane = next(iter(self._telling))
+                del self._telling[lane]
                 new = _on_lane(lane.number, lane.stream.responses())
             size += sum(each.ByteSize() for each in new)
             found += new
