@@ -33,7 +33,7 @@ class Command:
                 self.rows.append(json.loads(line))
                 if happened(self.rows[-1]):
                     return self.rows[-1]
-        raise AssertionError(f"in vain; it ended with {await self.errors()}")
+        raise AssertionError(f"in vain; it ended with {await self.errors()} after {self.rows}")
 
     async def until_waiting(self, title: str) -> Row:
         """Return the step that is awaited, with the operator's part."""

@@ -107,6 +107,9 @@ def test_a_store_is_added_step_by_step() -> None:
     step = first(group(ADD_D, "abc", orders(ABC, ABCD), ("d:1", ready)))
     assert step.waits_for == "1 of 1 sources: orders/0x1 (changing)"
     assert step.lines[1] == 'stores = ["a=a:1", "b=b:1", "c=c:1", "d=d:1"]'
+    changing = group(ADD_D, "abc", orders(ABC, ABCD), ("d:1", ready))
+    check(changing)
+    assert "Group stores then has 4 stores." in " ".join(risks(changing))
 
     filling = store("d", "abcd", orders(ABCD, upto=89))
     step = first(group(ADD_D, "abc", orders(ABCD), ("d:1", filling)))
@@ -235,6 +238,20 @@ def test_a_store_that_moves_keeps_its_place() -> None:
         next(peer for peer in answer.peers if peer.store_name == "c").reachable = False
     step = first(group(MOVED_C, "abc", moved, gone("c:1"), there, *answers))
     assert step.waits_for.startswith("a to name c and to forget c at c:1; b to name c")
+
+
+@pytest.mark.parametrize(("heard_ago", "waits_for"), [(3.0, "a to name c and"), (1.0, "")])
+def test_a_store_that_moved_is_no_peer_until_it_was_heard_there(
+    heard_ago: float, waits_for: str
+) -> None:
+    moved = orders(ABC, reached="a:1 b:1 c:2")
+    there = ("c:2", store("c", "abc", moved, uptime_seconds=2.0))
+    answers = [(f"{name}:1", store(name, "abc", moved)) for name in "ab"]
+    for _, answer in answers:
+        next(peer for peer in answer.peers if peer.store_name == "c").heard_seconds_ago = heard_ago
+    found = steps(group(MOVED_C, "abc", moved, gone("c:1"), there, *answers))
+    assert found[-1].waits_for.startswith(waits_for)
+    assert found[-1].done is not bool(waits_for)
 
 
 def test_two_stores_under_one_name_are_not_taken_for_one_that_moved() -> None:

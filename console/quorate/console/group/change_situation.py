@@ -9,7 +9,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from quorate.console.group.source_status import Answers, SourceView, views_of
-from quorate.console.group.store_change import StoreChange, has_moved, names_of
+from quorate.console.group.store_change import (
+    StoreChange,
+    has_moved,
+    names_of,
+    policy_has_moved,
+)
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.policy import Policy
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
@@ -136,11 +141,17 @@ class Situation:
     def targets(self, view: SourceView) -> list[tuple[Policy, Policy]]:
         """Return each policy in force of a source, with the one that it goes to.
 
-        Raises InvalidArgument.
+        Of a source in the middle of the change, one of them is that one already. Raises
+        InvalidArgument.
         """
         change = self.change
         return [
-            (policy, change.target(policy, names_of(view, policy, change.old)))
+            (
+                policy,
+                policy
+                if policy_has_moved(view, policy, change)
+                else change.target(policy, names_of(view, policy, change.old)),
+            )
             for policy, _ in view.members.policies
         ]
 

@@ -6,7 +6,7 @@ where the group is. The looks at the group are in quorate.console.group.change_w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -214,7 +214,7 @@ def _peers(situation: Situation) -> Step:
     for name, (_, answer) in situation.at.items():
         if name not in staying:
             continue
-        wrong = [*_peers_lacking(change, answer), *_peers_over(change, answer, staying)]
+        wrong = [*_peers_lacking(situation, answer), *_peers_over(situation, answer)]
         if wrong:
             others = [address for each, address in staying.items() if each != name]
             missing.append(f"{name} {' and '.join(wrong)}")
@@ -228,31 +228,38 @@ def _peers(situation: Situation) -> Step:
     return Step("The stores have each other as peers", "; ".join(missing), tuple(lines))
 
 
-def _peers_lacking(change: StoreChange, answer: StatusResponse) -> Iterator[str]:
+def _peers_lacking(situation: Situation, answer: StatusResponse) -> Iterator[str]:
     """Yield the store that comes, if a store does not have it as a peer."""
-    if change.new is None or answer.store_name == change.new.name:
+    new = situation.change.new
+    if new is None or answer.store_name == new.name:
         return
-    place = place_of(change.new.address)
-    reached = {peer.store_name for peer in answer.peers if peer.reachable}
-    if change.new.name not in reached and place not in map(_place, answer.peers):
-        yield f"to name {change.new.name}"
+    reached = {peer.store_name for peer in answer.peers if _is_reached(situation, peer)}
+    if new.name not in reached and place_of(new.address) not in map(_place, answer.peers):
+        yield f"to name {new.name}"
 
 
-def _peers_over(
-    change: StoreChange, answer: StatusResponse, staying: Mapping[str, str]
-) -> Iterator[str]:
+def _peers_over(situation: Situation, answer: StatusResponse) -> Iterator[str]:
     """Yield the peers of a store that are the store that leaves, or its former address.
 
     A peer that answers under another name is a store that the command was not told of. A peer
     that the store has not heard since its start has no name.
     """
-    places = set(map(place_of, staying.values()))
+    change = situation.change
+    places = set(map(place_of, situation.staying.values()))
     for peer in answer.peers:
         if not change.old or peer.store_name not in ("", change.old):
             continue
         is_old = peer.store_name == change.old and not change.keeps_name
-        if is_old or not (peer.reachable or _place(peer) in places):
+        if is_old or not (_is_reached(situation, peer) or _place(peer) in places):
             yield f"to forget {peer.store_name or 'the peer'} at {peer.address}"
+
+
+def _is_reached(situation: Situation, peer: PeerStatus) -> bool:
+    """Return whether a peer answers, if it is the one that comes: since that store runs."""
+    new, coming = situation.change.new, situation.coming
+    if coming is None or new is None or peer.store_name != new.name:
+        return peer.reachable
+    return peer.reachable and peer.heard_seconds_ago <= coming.uptime_seconds
 
 
 def _place(peer: PeerStatus) -> str:

@@ -101,12 +101,16 @@ def names_of(view: SourceView, policy: Policy, store: str) -> set[str]:
 
 def has_moved(view: SourceView, change: StoreChange) -> bool:
     """Return whether the change asks nothing more of the policies of a source."""
+    policies = view.members.policies
+    return change.keeps_name or (
+        len(policies) == 1 and policy_has_moved(view, policies[0][0], change)
+    )
+
+
+def policy_has_moved(view: SourceView, policy: Policy, change: StoreChange) -> bool:
+    """Return whether the change asks nothing more of this policy of a source."""
     if change.keeps_name:
         return True
-    policies = view.members.policies
-    if len(policies) != 1:
-        return False
-    policy = policies[0][0]
     if change.old:
         return not names_of(view, policy, change.old)
     assert change.new is not None
