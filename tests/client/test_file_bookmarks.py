@@ -31,15 +31,21 @@ async def stores(tmp_path: Path) -> AsyncIterator[str]:
 
 
 @contextmanager
-def running(stores: str, file: Path) -> Iterator[Iterator[str]]:
-    """Run the program, yield the lines that it prints, and kill it."""
+def running(stores: str, file: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run the program, and kill it at the end."""
     command = [sys.executable, str(PROGRAM), stores, str(file)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         try:
-            yield (line.strip() for line in process.stdout)
+            yield process
         finally:
             process.kill()
+
+
+def lines_of(process: subprocess.Popen[str]) -> Iterator[str]:
+    """Yield the lines that it prints."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        yield line.strip()
 
 
 async def test_it_goes_on_though_it_is_killed_each_time(stores: str, tmp_path: Path) -> None:
@@ -47,8 +53,12 @@ async def test_it_goes_on_though_it_is_killed_each_time(stores: str, tmp_path: P
         await send(client, 1, 0, 2 * KILLS * AT_ONCE)
 
     def consumed() -> list[int]:
-        with running(stores, tmp_path / "risk.db") as lines:
-            return [int(next(lines)) for _ in range(AT_ONCE)]
+        with running(stores, tmp_path / "risk.db") as process:
+            lines = lines_of(process)
+            found = [int(next(lines)) for _ in range(AT_ONCE)]
+            process.kill()
+            # It may have consumed more by now.
+            return found + [int(line) for line in lines]
 
     reached = -1
     again = 0
@@ -68,10 +78,11 @@ async def test_of_two_processes_of_one_name_the_older_one_is_told(
     file = tmp_path / "risk.db"
     async with connect(stores) as client:
         await send(client, 1, 0, 9)
-        with running(stores, file) as older:
+        with running(stores, file) as former:
+            older = lines_of(former)
             assert await asyncio.to_thread(lambda: [next(older) for _ in range(10)])
-            with running(stores, file) as newer:
-                coming = asyncio.create_task(asyncio.to_thread(next, newer))
+            with running(stores, file) as latter:
+                coming = asyncio.create_task(asyncio.to_thread(next, lines_of(latter)))
                 ending = asyncio.create_task(asyncio.to_thread(list, older))
                 number = 10
                 while not (coming.done() and ending.done()):

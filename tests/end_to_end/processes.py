@@ -12,6 +12,7 @@ import signal
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,7 +82,8 @@ class Process:
 
     @property
     def running(self) -> bool:
-        return self._process is not None and self._process.returncode is None
+        """Whether it may still say something."""
+        return self._reader is not None and not self._reader.done()
 
     @property
     def memory(self) -> int:
@@ -132,7 +134,9 @@ class Process:
 
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
-        self._process.send_signal(number)
+        # Not by `send_signal`, which may ask for the exit code before asyncio does.
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, number)
 
     def pause(self) -> None:
         self.signal(signal.SIGSTOP)
@@ -149,7 +153,7 @@ class Process:
     def kill_soon(self) -> None:
         """kill -9, and do not wait until it is gone."""
         if self._process is not None and self._process.returncode is None:
-            self._process.kill()
+            self.signal(signal.SIGKILL)
 
     async def ended(self) -> int:
         """Its exit code, once it is gone and all that it said is known."""

@@ -230,6 +230,8 @@ async def test_nothing_is_forgotten_while_a_store_is_away(group: Group) -> None:
             await keeper.look(time.monotonic())
     assert knows(group, "a", source)
     assert knows(group, "b", source)
+    # It may not have heard yet that b is finished, too.
+    await until(group, lambda: not engine_of(group, "a").has_more(source))
     assert await announced(group, "a") == set()
     await group.start("c")
     await group.vouching("c")
