@@ -56,6 +56,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.beating = asyncio.Event()
         """Cleared: heartbeats are not answered."""
         self.beating.set()
+        self.stable_awaited = False
+        """Acknowledgements say that somebody waits for what becomes stable."""
         self.acknowledges_upto = 1 << 62
         """Nothing above it is acknowledged."""
         self.answering = asyncio.Event()
@@ -296,7 +298,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
                             upto += 1
                 if upto > acknowledged and self.acknowledging.is_set():
                     acknowledged = upto
-                    yield v1.AppendResponse(durable=v1.Durable(upto=upto))
+                    durable = v1.Durable(upto=upto, stable_awaited=self.stable_awaited)
+                    yield v1.AppendResponse(durable=durable)
                 elif reader.done():
                     error = reader.result()
                     if error is not None:

@@ -54,7 +54,10 @@ async def test_changes_that_were_not_taken_are_one() -> None:
 async def test_nobody_watches_after_the_call() -> None:
     directory = Directory()
     with directory.watching(by_topic("orders"), ()) as watcher:
-        pass
+        assert (directory.watches("orders"), directory.watches("trades")) == (True, False)
+    with directory.watching(by_pattern("tr.*"), ()):
+        assert (directory.watches("orders"), directory.watches("trades")) == (False, True)
+    assert not directory.watches("trades")
     directory.changed(ORDERS)
     assert await taken(watcher) == []
 

@@ -242,10 +242,12 @@ class AppendOpened(_message.Message):
     def __init__(self, next_sequence: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., waited_for: _Optional[_Union[WaitedFor, _Mapping]] = ..., message_bytes_max: _Optional[int] = ...) -> None: ...
 
 class Durable(_message.Message):
-    __slots__ = ("upto",)
+    __slots__ = ("upto", "stable_awaited")
     UPTO_FIELD_NUMBER: _ClassVar[int]
+    STABLE_AWAITED_FIELD_NUMBER: _ClassVar[int]
     upto: int
-    def __init__(self, upto: _Optional[int] = ...) -> None: ...
+    stable_awaited: bool
+    def __init__(self, upto: _Optional[int] = ..., stable_awaited: bool = ...) -> None: ...
 
 class RegisterReceiverRequest(_message.Message):
     __slots__ = ("source", "session_id", "reg_id", "epoch", "protocol_version", "lifetimes", "instance", "take_over", "not_waited_for", "ended_epoch", "spent_epoch", "asks_only", "application")

@@ -46,7 +46,7 @@ class Watcher:
 
     def __init__(self, selection: Selection, known: Iterable[SourceName]) -> None:
         """known: the sources that the watcher is owed first; others may be among them."""
-        self._selects = selection.selects
+        self.selects = selection.selects
         if (topic := selection.topic) is not None:
             # Many receivers watch one topic each. To each of them almost all sources are others.
             known = (source for source in known if source.topic == topic)
@@ -69,7 +69,7 @@ class Watcher:
         self._changed.clear()
         turn = Turn()
         for source in owed:
-            if self._selects(source.topic):
+            if self.selects(source.topic):
                 yield source
             await turn.pause()
 
@@ -102,6 +102,10 @@ class Directory:
             among.discard(watcher)
             if topic is not None and not among:
                 self._of_topics.pop(topic, None)
+
+    def watches(self, topic: str) -> bool:
+        """Return whether a watcher has asked for a topic."""
+        return topic in self._of_topics or any(each.selects(topic) for each in self._of_patterns)
 
     def changed(self, source: SourceName) -> None:
         """Note that the directory's entry of a source has changed."""

@@ -516,6 +516,27 @@ def test_quiet_streams_say_once_what_is_stable() -> None:
     assert frames(core, "a") == [], "it knows"
 
 
+def test_a_store_where_somebody_waits_is_told_until_it_knows() -> None:
+    core = registered()
+    assert core.streams.stable_awaited("a", True)
+    assert not core.streams.stable_awaited("a", True), "that is no news"
+    assert core.streams.awaiting(core.stable_upto) == []
+    send(core, b"x")
+    for store in "abc":
+        frames(core, store)
+        core.acknowledged(store, 0, 0.0)
+    assert core.streams.awaiting(core.stable_upto) == [core.streams.cursors["a"]]
+    core.streams.cursors["a"].keepalive_due = True
+    (frame,) = frames(core, "a")
+    assert (frame.WhichOneof("kind"), frame.stable_upto) == ("keepalive", 0)
+    assert core.streams.awaiting(core.stable_upto) == []
+    send(core, b"y")
+    core.acknowledged("b", 1, 0.0)
+    core.acknowledged("c", 1, 0.0)
+    core.streams.stable_awaited("a", False)
+    assert core.streams.awaiting(core.stable_upto) == [], "nobody waits any more"
+
+
 def test_what_changes_while_a_stream_is_being_opened_is_told() -> None:
     core = registered()
     core.failed("c", DOWN, 0.0)

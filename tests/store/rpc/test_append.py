@@ -14,6 +14,7 @@ from quorate.protocol.errors import ContentConflict
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.store.rpc.append import AppendCall
 from quorate.store.rules.receivers import waited_for
+from quorate.store.watchers import by_topic
 from quorate.transport.heartbeat import Listening
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -92,6 +93,19 @@ async def test_of_a_store_that_came_back_it_hears_before_anything_durable(
         store_v1.AppendResponse(replaced=came_back),
         store_v1.AppendResponse(durable=store_v1.Durable(upto=9)),
     ]
+
+
+async def test_it_hears_whether_somebody_waits_for_what_becomes_stable(
+    store: Store, source: Source
+) -> None:
+    source.call.acknowledge(1)
+    assert not (await source.told()).durable.stable_awaited
+    topic = source.call._topic
+    with store.engine.stable_tail.watching(by_topic(topic), ()):
+        source.call.acknowledge(2)
+        assert (await source.told()).durable.stable_awaited
+    source.call.acknowledge(3)
+    assert not (await source.told()).durable.stable_awaited
 
 
 @pytest.mark.expects_log("holds other content")

@@ -12,7 +12,7 @@ from typing import Any
 
 from quorate.console.group.change_situation import NAMED_MAX, Situation, named
 from quorate.console.group.source_status import SourceView
-from quorate.console.group.store_change import StoreChange, layout_lines, names_of, peer_line
+from quorate.console.group.store_change import layout_lines, names_of, peer_line
 from quorate.protocol.addresses import place_of
 from quorate.protocol.identity import StoreAddress
 from quorate.v1.store_pb2 import PeerStatus, StatusResponse
@@ -208,7 +208,7 @@ def _stopped(situation: Situation) -> Step:
 
 def _peers(situation: Situation) -> Step:
     """Return the step after which the stores that stay have each other as peers, and no other."""
-    change, staying = situation.change, situation.staying
+    staying = situation.staying
     lines: list[str] = []
     missing = [f"{name} to answer" for name in staying if name not in situation.at]
     for name, (_, answer) in situation.at.items():

@@ -62,6 +62,9 @@ class SessionOwner(Protocol):
     def after_receivers(self) -> None:
         """Let senders look again, because the core was told of receivers."""
 
+    def stable_awaited(self) -> None:
+        """Tell soon how far the stream is stable, because somebody at a store waits for that."""
+
     def store_idle(self) -> None:
         """Note that a stream has written, or a store has acknowledged, all frames there were."""
 
@@ -319,7 +322,10 @@ class StoreSession:
         try:
             if response.HasField("durable"):
                 self._failures = 0
-                self._core.acknowledged(self.store.name, response.durable.upto, self._now())
+                durable = response.durable
+                self._core.acknowledged(self.store.name, durable.upto, self._now())
+                if self._core.streams.stable_awaited(self.store.name, durable.stable_awaited):
+                    self._owner.stable_awaited()
                 self._owner.after_input()
                 self._owner.store_idle()
             else:

@@ -44,6 +44,8 @@ class StoreCursor:
     """Whether the store keeps messages of the topic. If not, it is sent none."""
     told_stable_upto: int = NOTHING
     """The stable number of the last keepalive."""
+    stable_awaited: bool = False
+    """Whether somebody at the store waits for what becomes stable."""
     message_bytes_max: int = MESSAGE_BYTES_USUAL
     """The bytes of the largest message that the store takes."""
     fragment_at: int = 0
@@ -140,6 +142,22 @@ class Streams:
         for cursor in self.cursors.values():
             if cursor.told_stable_upto < stable_upto:
                 cursor.keepalive_due = True
+
+    def stable_awaited(self, store: str, awaited: bool) -> bool:
+        """Note whether somebody at a store waits for what becomes stable. Return whether that is
+        news to act on."""
+        cursor = self.cursors[store]
+        before, cursor.stable_awaited = cursor.stable_awaited, awaited
+        return awaited and not before
+
+    def awaiting(self, stable_upto: int) -> list[StoreCursor]:
+        """Return the streams to stores where somebody waits to hear how far the source's stream is
+        stable, and that no keepalive told."""
+        return [
+            cursor
+            for cursor in self.cursors.values()
+            if cursor.stable_awaited and cursor.open and cursor.told_stable_upto < stable_upto
+        ]
 
     def opened(self, store: str, next_sequence: int, durability: int, retention: Retention) -> bool:
         """Open a store's stream at next_sequence. Return whether the store takes messages."""

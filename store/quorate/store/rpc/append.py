@@ -103,6 +103,7 @@ class AppendCall:
         self._streams = engine.core.streams
         self._address = address
         self._over: asyncio.Future[QuorateError] = asyncio.get_running_loop().create_future()
+        self._topic = ""
         self._opened: store_v1.AppendOpened | None = None
         """The answer to the first frame, until it is told."""
         self._upto = NOTHING
@@ -189,6 +190,7 @@ class AppendCall:
         except BaseException:
             engine.closed(stream)
             raise
+        self._topic = stream.state.name.topic
         self._upto = self._told = change.answer.next_sequence - 1
         self._receivers_told = self._receivers
         self._lane.tells()
@@ -328,7 +330,9 @@ class AppendCall:
         if self._fragments.upto:
             found.append(self._fragments.response())
         if (upto := self._upto) > self._told:
-            found.append(store_v1.AppendResponse(durable=store_v1.Durable(upto=upto)))
+            awaited = self._engine.stable_tail.watches(self._topic)
+            durable = store_v1.Durable(upto=upto, stable_awaited=awaited)
+            found.append(store_v1.AppendResponse(durable=durable))
             self._told = upto
         return found
 

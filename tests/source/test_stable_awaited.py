@@ -1,0 +1,60 @@
+"""A store where somebody waits for what becomes stable: it hears of it at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests import seams
+from tests.source.fake_store import FakeStore
+from tests.source.support import open_source
+from tests.source.test_idle import Stores, until
+
+
+@pytest.fixture(autouse=True)
+def no_other_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No store hears for the time alone how far the stream is stable."""
+    seams.SOURCE_ENGINE_STABLE_NEWS_SECONDS.replace(monkeypatch, 3600.0)
+
+
+def keepalives(store: FakeStore) -> list[int]:
+    """How far the stream was stable, by each keepalive."""
+    return [each.stable_upto for each in store.frames if each.WhichOneof("kind") == "keepalive"]
+
+
+async def test_it_hears_of_each_message_and_the_others_do_not(stores: Stores) -> None:
+    stores[0].stable_awaited = True
+    async with await open_source(stores) as source:
+        for number in range(4):
+            await source.publish(b"%d" % number)
+            await until(lambda: keepalives(stores[0])[-1:] == [source.stable_upto])
+        assert set(keepalives(stores[1])) | set(keepalives(stores[2])) <= {0}, "when it began"
+
+
+async def test_a_batch_that_says_it_stands_for_it(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seams.SOURCE_ENGINE_AWAITED_SECONDS.replace(monkeypatch, 3600.0)
+    stores[0].stable_awaited = True
+    async with await open_source(stores) as source:
+        await source.publish(b"0")
+        engine = source._engine
+        planned = engine._awaited_news
+        assert planned is not None
+        before = keepalives(stores[0])
+        await source.publish(b"1")
+        planned.cancel()
+        engine._tell_awaited(0)
+        await asyncio.sleep(0)
+        assert keepalives(stores[0]) == before, "the batch of the last message said it"
+        assert engine._awaited_news is not None, "that the last message is stable is to be told"
+        engine._tell_awaited(1)
+        await until(lambda: keepalives(stores[0])[-1:] == [1])
+
+
+async def test_a_source_that_is_closed_tells_no_more(stores: Stores) -> None:
+    stores[0].stable_awaited = True
+    source = await open_source(stores)
+    await source.publish(b"0")
+    await source.close()
+    assert source._engine._awaited_news is None
