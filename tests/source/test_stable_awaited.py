@@ -39,6 +39,8 @@ async def test_a_batch_that_says_it_stands_for_it(
     async with await open_source(stores) as source:
         await source.publish(b"0")
         engine = source._engine
+        # The message may be stable before that store has said that somebody waits.
+        await until(lambda: engine._awaited_news is not None)
         planned = engine._awaited_news
         assert planned is not None
         before = keepalives(stores[0])
