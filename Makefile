@@ -45,7 +45,7 @@ test-core: $(CORE) ## the same without the tests that need Spark
 	$(BIN)/python -m pytest -m 'not (long or big)' --numprocesses $(or $(WORKERS),3) --durations 15 --ignore tests/pipeline
 
 test-long: $(STAMP) ## run the long tests: stories of real processes, and of Spark
-	$(BIN)/python -m pytest -m long --numprocesses $(or $(WORKERS),3) --durations 15
+	$(BIN)/python -m pytest -m 'long and not big' --numprocesses $(or $(WORKERS),3) --durations 15
 
 test-big: $(STAMP) ## run the big simulations: known worlds, guards taken out, a hundred kills
 	$(BIN)/python -m pytest -m big --numprocesses $(or $(WORKERS),3) --durations 15

@@ -18,6 +18,8 @@ from tests.brute_force.worlds import groups
 from quorate.protocol import recovery
 from quorate.protocol.consensus import Behaviour
 
+pytestmark = pytest.mark.long
+
 LINEAGES: dict[int, Terms] = {0: (), 1: ((1, 0),), 2: ((1, 0), (2, 1)), 3: ((1, 0), (3, 1))}
 """By epoch. The third never heard of the second, or set it aside."""
 THREE = groups("abc")

@@ -32,6 +32,8 @@ from tests.brute_force.worlds import (
     every_policy,
 )
 
+pytestmark = pytest.mark.long
+
 STATES_MAX = 60_000
 """No mutation needs more to be found."""
 BIG = pytest.mark.big

@@ -13,7 +13,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.offline import OfflineStore
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 _WHY = ("--reason", "old disks were put back, says Ada", "--yes")
 _SOURCE = f"history/{SESSION:#x}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.end_to_end.world import ReceiverProcess, SourceProcess, World
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 SILENCE = "it said nothing for 5 s"
 

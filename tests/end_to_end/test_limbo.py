@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.end_to_end.world import SourceProcess, Store, World
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 async def _with_messages(world: World, count: int) -> tuple[list[Store], SourceProcess]:
@@ -19,7 +19,6 @@ async def _with_messages(world: World, count: int) -> tuple[list[Store], SourceP
     return stores, source
 
 
-@pytest.mark.long
 async def test_a_wiped_store_is_filled_by_its_peers_and_counts_again(world: World) -> None:
     (s1, s2, s3), source = await _with_messages(world, 5000)
     before = s3.facts["incarnation"]
@@ -41,7 +40,6 @@ async def test_a_wiped_store_is_filled_by_its_peers_and_counts_again(world: Worl
     assert not s2.running
 
 
-@pytest.mark.long
 async def test_a_store_that_was_wiped_while_the_source_is_away(world: World) -> None:
     (s1, _, s3), source = await _with_messages(world, 5000)
     await world.close(source)
@@ -74,7 +72,6 @@ async def test_two_of_three_wiped_stores_let_no_source_start_over(world: World) 
     assert s1.has_all(99)
 
 
-@pytest.mark.long
 async def test_three_wiped_stores_are_a_new_group(world: World) -> None:
     """There is nobody left who could know better."""
     stores, source = await _with_messages(world, 100)
@@ -106,7 +103,6 @@ async def _goes_on_after_a_copy(s1: Store, s2: Store, s3: Store, source: SourceP
     return last
 
 
-@pytest.mark.long
 async def test_a_store_that_was_put_back_from_a_copy_is_found_out(world: World) -> None:
     (s1, s2, s3), source = await _with_messages(world, 100)
     before = s3.facts["incarnation"]
@@ -125,7 +121,6 @@ async def test_a_store_that_was_put_back_from_a_copy_is_found_out(world: World) 
     await world.end(source)
 
 
-@pytest.mark.long
 async def test_a_copy_that_runs_beside_its_store_is_found_out_and_so_is_that(
     world: World,
 ) -> None:

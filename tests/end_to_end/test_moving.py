@@ -14,10 +14,13 @@ from quorate.protocol.errors import NotRegistered
 from quorate.receiver import Receiver
 from quorate.source import BackupSteppedIn, Layout, MembershipChanged, Source, StoreGroup
 
-pytestmark = pytest.mark.expects_log(
-    "does not take|lost its quorum|stands in|directory of|does not register|waits for more stores|"
-    "is missing|no peer could|another lineage|repair of"
-)
+pytestmark = [
+    pytest.mark.expects_log(
+        "does not take|lost its quorum|stands in|directory of|does not register|"
+        "waits for more stores|is missing|no peer could|another lineage|repair of"
+    ),
+    pytest.mark.long,
+]
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from tests.end_to_end.world import SESSION, SourceProcess, Store, World
 pytestmark = [
     pytest.mark.processes,
     pytest.mark.skipif(bool(reason := why_not()), reason=f"needs network namespaces: {reason}"),
+    pytest.mark.long,
 ]
 
 
@@ -150,7 +151,6 @@ async def test_a_store_that_its_peers_do_not_reach_is_repaired_when_they_do(
     await world.end(source)
 
 
-@pytest.mark.long
 async def test_a_source_goes_on_without_what_an_operator_accepts_as_lost(
     world: World, network: Namespaces
 ) -> None:

@@ -20,6 +20,8 @@ from quorate.protocol.wire import source_to_wire
 from quorate.receiver import Answer, Gap, Receiver, ReceiverOptions
 from quorate.v1 import store_pb2 as store_v1
 
+pytestmark = pytest.mark.long
+
 _SAID = "accepted by an operator|is poison, and is skipped"
 
 

@@ -16,7 +16,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import membership_to_wire
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 ASKED_WITHIN_SECONDS = 5.0
 """A source that was greeted asks within this time, unless it gave the connection up."""
@@ -64,7 +64,6 @@ async def test_a_source_that_was_killed_goes_on_within_a_second(world: World) ->
     await source.send_stable(1)
 
 
-@pytest.mark.long
 async def test_a_tail_that_one_store_has_is_kept_if_that_store_answers(world: World) -> None:
     live = await world.receiver("live", session=20)
     stable = await world.receiver("stable", session=21, delivery="stable")
@@ -79,7 +78,6 @@ async def test_a_tail_that_one_store_has_is_kept_if_that_store_answers(world: Wo
     assert live.lines("withdrawn") == []
 
 
-@pytest.mark.long
 async def test_a_tail_that_one_store_has_is_set_aside_and_withdrawn(world: World) -> None:
     live = await world.receiver("live", session=20)
     stable = await world.receiver("stable", session=21, delivery="stable")
@@ -139,7 +137,6 @@ async def _promise_of_the_third(world: World, door: Proxy) -> None:
             door.refuses = True
 
 
-@pytest.mark.long
 async def test_an_epoch_that_a_minority_began_is_overtaken(world: World) -> None:
     """It had kept a tail that the next one never heard of; it must not void what that one keeps."""
     last, _ = await _strand_a_tail(world, 50)
@@ -174,7 +171,6 @@ async def test_an_epoch_that_a_minority_began_is_overtaken(world: World) -> None
     await world.end(successor)
 
 
-@pytest.mark.long
 async def test_a_take_over_that_came_to_nothing_ends_the_older_one(world: World) -> None:
     """One that reaches only s3 is told to take over, and is killed: a third one goes on."""
     s1, _, s3 = await world.founded("s1", "s2", "s3")
@@ -250,7 +246,6 @@ async def _by_hand(store: Store, policy: Policy, upto: int) -> None:
         await stream.close()
 
 
-@pytest.mark.long
 async def test_of_a_batch_that_straddles_what_is_kept_the_rest_is_void(world: World) -> None:
     """Packed for each store anew, as no source of ours does: by hand. Then all are killed."""
     stores = s1, _, s3 = await world.founded("s1", "s2", "s3")
@@ -326,7 +321,6 @@ async def test_a_source_that_was_replaced_in_its_sleep_makes_nothing_stable_agai
     await world.end(successor)
 
 
-@pytest.mark.long
 async def test_a_source_whose_state_was_deleted_in_its_sleep_is_told_and_may_begin_anew(
     world: World,
 ) -> None:

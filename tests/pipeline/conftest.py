@@ -17,10 +17,12 @@ _PRELOADED = Path(__file__).parent / "preloaded"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let Spark take its time on a busy machine: the first query of each kind starts processes."""
+    """Run what needs Spark among the long tests: it starts processes for the first query of each
+    kind. So it may take its time on a busy machine."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(300))
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session")

@@ -158,6 +158,7 @@ def tails(top: int) -> list[frozenset[int]]:
     return [frozenset(range(end)) for end in range(top + 2)]
 
 
+@pytest.mark.long
 def test_three_stores_with_tails() -> None:
     assert check_every_world(Policy.majority_of("abc"), tails(3), range(-1, 4)) > 10_000
 
@@ -171,11 +172,13 @@ def _two_groups(rule: IntergroupRule, second: IntragroupRule) -> Policy:
     return Policy((Group("g", ("a", "b", "c")), Group("h", ("d",), second)), rule)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", list(IntergroupRule))
 def test_two_groups(rule: IntergroupRule) -> None:
     check_every_world(_two_groups(rule, IntragroupRule.QUORUM), tails(1), range(-1, 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", list(IntragroupRule))
 def test_two_pairs_by_intragroup_rule(rule: IntragroupRule) -> None:
     policy = Policy((Group("g", ("a", "b"), rule), Group("h", ("c", "d"), rule)))

@@ -15,6 +15,8 @@ from quorate.protocol.limits import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX
 from quorate.receiver import Receiver, ReceiverOptions, SourceAttached, Start
 from quorate.source import Source, SourceOptions
 
+pytestmark = pytest.mark.long
+
 LARGE = SourceOptions(message_bytes_max=MESSAGE_BYTES_MAX, registration_interval=0.3)
 MIDDLE = 20 * 2**20
 

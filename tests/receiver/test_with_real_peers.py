@@ -64,6 +64,7 @@ async def test_without_any_source(stores: Stores) -> None:
 
 
 # On a busy machine nothing may come for so long that the receiver says so.
+@pytest.mark.long
 @pytest.mark.expects_log("is missing; waiting for")
 async def test_a_slow_application_is_bounded_and_loses_nothing(stores: Stores) -> None:
     total, size = 30_000, 2000

@@ -14,6 +14,8 @@ from tests.simulation.test_mutations import (
     _unstable_is_forgotten,
 )
 
+pytestmark = pytest.mark.long
+
 
 def test_other_content_under_a_number_that_is_held_is_reported(
     monkeypatch: pytest.MonkeyPatch,

@@ -21,6 +21,8 @@ from tests.simulation import (
 from tests.simulation.guards import Guard, violated
 from tests.simulation.script import play
 
+pytestmark = pytest.mark.long
+
 GUARDS = (
     *test_scripts.GUARDS,
     *scripts_of_state_only.GUARDS,

@@ -34,6 +34,8 @@ from quorate.source.blocking import Source as BlockingSource
 from quorate.source.io.live_stream import _Receiver
 from quorate.v1 import messages_pb2 as m
 
+pytestmark = pytest.mark.long
+
 LARGE = SourceOptions(
     message_bytes_max=MESSAGE_BYTES_MAX,
     registration_interval=0.3,

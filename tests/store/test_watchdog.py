@@ -25,6 +25,8 @@ from quorate.store.node import StoreNode
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
+pytestmark = pytest.mark.long
+
 SOURCES = 1500
 RECEIVERS = 600
 """Receivers of one source. A report of a source is one message, with all of them."""
@@ -156,7 +158,6 @@ async def test_many_receivers_of_one_source_hold_up_nobody(tmp_path: Path) -> No
     await hold_up_nobody(tmp_path, registers_receivers)
 
 
-@pytest.mark.long
 async def test_many_sources_hold_up_nobody(tmp_path: Path) -> None:
     await hold_up_nobody(tmp_path, registers_many, asks_for_everything, acknowledges_for_strangers)
 

@@ -23,6 +23,8 @@ from quorate.store.rpc.state import KEYS_ASKED_MAX
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
+pytestmark = pytest.mark.long
+
 PLACES = 10_000
 """The places of a long position. gRPC itself reads a request in one turn, however long it is."""
 SOURCES = 1500
@@ -178,7 +180,6 @@ def asks_for_rows_at_length(client: Hostile) -> None:
     client.call("DigestState", digest)
 
 
-@pytest.mark.long
 async def test_a_subscriber_to_very_many_sources_holds_up_nobody(tmp_path: Path) -> None:
     await hold_up_nobody(tmp_path, subscribes_to_everything, prepare=make_sources)
 

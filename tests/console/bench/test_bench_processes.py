@@ -14,7 +14,7 @@ import psutil
 import pytest
 from tests.console.command import QUORATE, Ran, quorate
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 async def bench(*options: str) -> Ran:
@@ -55,7 +55,6 @@ async def test_a_publish_store_on_disk(kept_in: str) -> None:
     assert figures["settings"]["publish_store"] == kept_in
 
 
-@pytest.mark.long
 async def test_a_store_that_is_killed_and_one_that_is_paused() -> None:
     for fault in (("--kill-store",), ("--pause-store", "1")):
         figures = await result("--messages", "20000", "--rate", "10000", *fault)

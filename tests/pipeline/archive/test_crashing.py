@@ -27,6 +27,8 @@ from quorate.pipeline.stores.client import Stores
 from quorate.protocol.errors import ArchiveChanged
 from quorate.protocol.identity import SourceName
 
+pytestmark = pytest.mark.long
+
 PATTERN = "crashed."
 COUNT = 12_000
 SOURCES = [SourceName(f"{PATTERN}{name}", 0x10) for name in ("a", "b")]
@@ -97,7 +99,6 @@ def test_an_archiver_that_is_killed_is_made_up_for(
     check_whole(stores, path)
 
 
-@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.timeout(400)
 def test_a_job_whose_driver_is_killed_while_spark_writes(

@@ -19,6 +19,8 @@ from quorate.pipeline.archive.workers import in_processes, in_threads
 from quorate.pipeline.errors import TaskFailed
 from quorate.protocol.errors import Unreachable
 
+pytestmark = pytest.mark.long
+
 
 def says_where(part: int) -> Iterator[Entry]:
     yield {"part": part, "process": os.getpid()}

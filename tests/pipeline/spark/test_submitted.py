@@ -18,6 +18,8 @@ from quorate.pipeline.spark import submitted
 from quorate.pipeline.spark.java import find_java
 from quorate.protocol.ranges import Range, RangeSet
 
+pytestmark = pytest.mark.long
+
 
 def submit(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     home = directory / "spark"
@@ -42,7 +44,6 @@ def submit(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     )
 
 
-@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.timeout(500)
 def test_a_job_runs_where_spark_submit_says(group: Group, tmp_path: Path) -> None:
