@@ -574,6 +574,8 @@ class Receiver:
 
     async def _until(self, event: asyncio.Event) -> None:
         """Wait for the event, or until the receiver fails."""
+        if event.is_set():
+            return
         waiting = asyncio.ensure_future(event.wait())
         assert self._runner is not None
         try:
