@@ -39,7 +39,7 @@ from quorate.protocol.identity import (
     check_topic,
     parse_stores,
 )
-from quorate.protocol.limits import SESSION_ID_MAX
+from quorate.protocol.limits import PROTOCOL_VERSION, SESSION_ID_MAX
 from quorate.protocol.patterns import topic_pattern as compiled
 from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.timeouts import check_timeout
@@ -530,12 +530,10 @@ class Receiver:
 
         After options.registration_interval one store that was heard is enough.
         """
-        tried = [asyncio.ensure_future(watcher.tried.wait()) for watcher in self._watchers]
-        try:
-            await asyncio.wait(tried, timeout=self._options.registration_interval)
-        finally:
-            for waiting in tried:
-                waiting.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._options.registration_interval):
+                for watcher in self._watchers:
+                    await watcher.tried.wait()
         if not any(watcher.complete.is_set() for watcher in self._watchers):
             hopeless = [
                 watcher.error
@@ -780,10 +778,11 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 def _watch_request(topic: str | None, topic_pattern: str | None) -> store_v1.WatchRequest:
     if (topic is None) == (topic_pattern is None):
         raise InvalidArgument("topic", "give either a topic or a topic_pattern")
+    version = PROTOCOL_VERSION
     if topic is not None:
-        return store_v1.WatchRequest(topic=check_topic(topic))
+        return store_v1.WatchRequest(topic=check_topic(topic), protocol_version=version)
     try:
         pattern = compiled(topic_pattern or "")
     except InvalidArgument as error:
         raise InvalidArgument("topic_pattern", error.detail) from None
-    return store_v1.WatchRequest(topic_pattern=pattern.text)
+    return store_v1.WatchRequest(topic_pattern=pattern.text, protocol_version=version)
