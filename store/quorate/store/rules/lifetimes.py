@@ -59,7 +59,7 @@ class Lifetimes:
 
 
 _AS_CONFIGURED = Lifetimes()
-"""What a client asks for that leaves its lifetimes to the configuration."""
+"""The request of a client that leaves its lifetimes to the configuration."""
 
 
 def lifetimes_from_wire(wire: v1.Lifetimes) -> Lifetimes:

@@ -187,7 +187,7 @@ class Repair:
             self._note_conflicts(state, case)
             self._now = "idle"
         case.failures = 0 if done else case.failures + 1
-        # What the look itself has changed is looked at again in the next round.
+        # A change that the look itself made is looked at in the next round.
         is_quiet = done and seen == _seen(state, self._neighbours.answers())
         case.quiet_rounds = QUIET_ROUNDS_MAX if is_quiet else 0
         case.seen = seen
