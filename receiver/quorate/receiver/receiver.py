@@ -39,7 +39,7 @@ from quorate.protocol.identity import (
     check_topic,
     parse_stores,
 )
-from quorate.protocol.limits import PROTOCOL_VERSION, SESSION_ID_MAX
+from quorate.protocol.limits import SESSION_ID_MAX
 from quorate.protocol.patterns import topic_pattern as compiled
 from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.timeouts import check_timeout
@@ -778,11 +778,10 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 def _watch_request(topic: str | None, topic_pattern: str | None) -> store_v1.WatchRequest:
     if (topic is None) == (topic_pattern is None):
         raise InvalidArgument("topic", "give either a topic or a topic_pattern")
-    version = PROTOCOL_VERSION
     if topic is not None:
-        return store_v1.WatchRequest(topic=check_topic(topic), protocol_version=version)
+        return store_v1.WatchRequest(topic=check_topic(topic))
     try:
         pattern = compiled(topic_pattern or "")
     except InvalidArgument as error:
         raise InvalidArgument("topic_pattern", error.detail) from None
-    return store_v1.WatchRequest(topic_pattern=pattern.text, protocol_version=version)
+    return store_v1.WatchRequest(topic_pattern=pattern.text)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from quorate.protocol.delays import HOPELESS_SECONDS, Delays, with_longest
 from quorate.protocol.errors import Closed, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.receiver.io.channels import Peers
 from quorate.receiver.protocol.directory import (
     SourceRecord,
@@ -47,7 +48,9 @@ class Watcher:
         - delays: between attempts to reach the store.
         """
         self._peers = peers
-        self._request = request
+        self._request = store_v1.WatchRequest()
+        self._request.CopyFrom(request)
+        self._request.protocol_version = PROTOCOL_VERSION
         self._changed = changed
         self._seen = seen
         self._heard = heard
