@@ -2,8 +2,8 @@
 
 It starts three stores, each in a process of its own. One client in this process opens sources, each
 of a topic of its own, and a receiver for each. Each source sends a message, and each receiver takes
-it. Then nothing is sent. The figures are of this process. Quote them only with what else the
-machine did.
+it. Then nothing is sent. The figures are of this process, and of its stores where they say so.
+Quote them only with what else the machine did.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import psutil
 
 from bench.recovery import named, stores
 from bench.report import say
-from bench.subscriptions import AT_ONCE, busy
+from bench.subscriptions import AT_ONCE, SETTLE_SECONDS, busy
 from quorate.client import Client, Receiver, Source, connect
 
 TIMEOUT_SECONDS = 300.0
@@ -31,31 +31,44 @@ T = TypeVar("T")
 class Costs:
     """The costs of this process so far, step by step."""
 
-    def __init__(self, count: int, seconds: float) -> None:
+    def __init__(self, count: int, seconds: float, stores: list[psutil.Process]) -> None:
         """Measure steps with so many of each kind. seconds: for which idleness is measured."""
         self._count = count
         self._seconds = seconds
         self._process = psutil.Process()
+        self._stores = stores
 
     async def opened(self, kind: str, open_one: Callable[[int], Awaitable[T]]) -> list[T]:
         """Open all of a kind, some at once, and print what that costs."""
         memory, began = self._process.memory_info().rss, time.perf_counter()
+        before, before_stores = cpu([self._process]), cpu(self._stores)
         found = list[T]()
         for first in range(0, self._count, AT_ONCE):
             numbers = range(first, min(first + AT_ONCE, self._count))
             found += await asyncio.gather(*map(open_one, numbers))
         took = time.perf_counter() - began
+        mine = 1000 * (cpu([self._process]) - before) / self._count
+        theirs = 1000 * (cpu(self._stores) - before_stores) / self._count / len(self._stores)
         grown = self._process.memory_info().rss - memory
         what = f"{self._count:,} {kind}"
         say(f"{what}: s to open", f"{took:.2f}", f"{1000 * took / self._count:.1f} ms each")
+        say(f"{what}: ms of CPU each", f"{mine:.2f}", f"each store {theirs:.2f}")
         say(f"{what}: KB of memory each", f"{grown / self._count / 1000:.1f}", "")
         return found
 
     async def idle(self, what: str) -> None:
         """Print what the process uses while nothing is sent."""
+        before = cpu(self._stores)
         used = await busy(self._process, self._seconds)
-        more = f"over {self._seconds:g} s, {self._process.num_fds():,} descriptors"
+        seconds = (SETTLE_SECONDS + self._seconds) * len(self._stores)
+        theirs = 100 * (cpu(self._stores) - before) / seconds
+        more = f"each store {theirs:.1f}; over {self._seconds:g} s, {self._process.num_fds():,} fds"
         say(f"{what}, idle: % of a core", f"{max(0.0, 100 * used):.2f}", more)
+
+
+def cpu(processes: list[psutil.Process]) -> float:
+    """Return the seconds of CPU time that these processes have used so far."""
+    return sum(sum(each.cpu_times()[:2]) for each in processes)
 
 
 def topic_of(number: int) -> str:
@@ -87,7 +100,8 @@ async def measure(client: Client, costs: Costs) -> None:
 async def run(count: int, seconds: float) -> None:
     with tempfile.TemporaryDirectory() as directory:
         async with stores(Path(directory)) as children, connect(named(children)) as client:
-            await measure(client, Costs(count, seconds))
+            processes = [psutil.Process(child.pid) for child in children]
+            await measure(client, Costs(count, seconds, processes))
 
 
 def main() -> None:

@@ -88,3 +88,11 @@ def test_membership() -> None:
     assert wire.membership_from_wire(wire.membership_to_wire(membership)) == membership
     nothing = Membership((), ())
     assert wire.membership_from_wire(wire.membership_to_wire(nothing)) == nothing
+
+
+def test_memberships_that_differ_in_their_addresses_alone_have_messages_of_their_own() -> None:
+    for address in ("a:1", "a:2", "a:1"):
+        membership = Membership((), (POLICIES[0],), (("a", address),))
+        sent = wire.membership_to_wire(membership)
+        assert wire.membership_from_wire(sent).addresses == (("a", address),)
+        sent.stores[0].address = "changed by a caller"

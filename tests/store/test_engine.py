@@ -57,6 +57,16 @@ def test_who_answers_for_a_source_gives_way_once_that_streams() -> None:
     assert not engine.proxy_of
 
 
+def test_topics_for_people_are_found_anew_after_a_change_of_the_directory() -> None:
+    world = World()
+    engine = engine_of(world)
+    assert engine.topics() == []
+    call: Any = Call()
+    engine.opened(world.stream(), call)
+    assert engine.topics() == [ORDERS.topic]
+    assert engine.topics() is engine.topics(), "a watch looks through no sources"
+
+
 async def test_a_commit_of_what_is_not_stable_is_no_news_of_what_is() -> None:
     world = World()
     engine = engine_of(world)

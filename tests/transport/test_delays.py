@@ -8,7 +8,14 @@ import pytest
 
 from quorate.protocol.delays import Delays
 from quorate.protocol.errors import Fenced, NotRegistered, QuorateError, Unreachable
-from quorate.transport.delays import delay, lacks_quorum, retrying, retrying_blocking, shortened
+from quorate.transport.delays import (
+    delay,
+    lacks_quorum,
+    pause,
+    retrying,
+    retrying_blocking,
+    shortened,
+)
 
 AT_ONCE = Delays(first=0.0)
 DOWN = Unreachable("a:1", "down")
@@ -89,3 +96,20 @@ def test_chance_shortens_a_delay_by_the_part_that_is_left_to_it() -> None:
     assert len(found) > 100
     assert all(0.75 <= each <= 1.0 for each in found)
     assert shortened(Delays(jitter=0.0), 3.0) == 3.0
+
+
+@pytest.mark.parametrize("seconds", [None, 60.0, 0.0])
+async def test_a_pause_ends_with_its_event_and_clears_it(seconds: float | None) -> None:
+    event = asyncio.Event()
+    pausing = asyncio.create_task(pause(event, seconds))
+    await asyncio.sleep(0)
+    event.set()
+    await pausing
+    assert not event.is_set()
+    event.set()
+    await pause(event, seconds)
+    assert not event.is_set()
+
+
+async def test_a_pause_ends_with_its_time() -> None:
+    await pause(asyncio.Event(), 0.0)

@@ -113,7 +113,13 @@ def markers_from_wire(wire: Iterable[store_v1.Marker]) -> tuple[Marker, ...]:
 
 def policy_to_wire(policy: Policy) -> v1.Policy:
     """Return the message of a policy."""
-    return v1.Policy(
+    return v1.Policy.FromString(_serialized(policy))
+
+
+# Cached: the sources of a client have few policies, and each source says its own several times.
+@lru_cache(maxsize=256)
+def _serialized(policy: Policy) -> bytes:
+    wire = v1.Policy(
         groups=[
             v1.Group(
                 name=group.name,
@@ -125,6 +131,7 @@ def policy_to_wire(policy: Policy) -> v1.Policy:
         ],
         rule=_INTERGROUP[IntergroupRule(policy.rule)],
     )
+    return wire.SerializeToString()
 
 
 def policy_from_wire(wire: v1.Policy) -> Policy:
@@ -160,11 +167,18 @@ def _policy(serialized: bytes) -> Policy:
 
 def membership_to_wire(membership: Membership) -> v1.Membership:
     """Return the message of a membership."""
-    return v1.Membership(
+    # Two memberships that differ in their addresses alone count as equal.
+    return v1.Membership.FromString(_serialized_membership(membership, membership.addresses))
+
+
+@lru_cache(maxsize=256)
+def _serialized_membership(membership: Membership, addresses: tuple[tuple[str, str], ...]) -> bytes:
+    wire = v1.Membership(
         from_policies=[policy_to_wire(policy) for policy in membership.from_policies],
         to_policies=[policy_to_wire(policy) for policy in membership.to_policies],
-        stores=[v1.StoreEntry(name=name, address=at) for name, at in membership.addresses],
+        stores=[v1.StoreEntry(name=name, address=at) for name, at in addresses],
     )
+    return wire.SerializeToString()
 
 
 def membership_from_wire(wire: v1.Membership) -> Membership:

@@ -33,9 +33,13 @@ def shortened(delays: Delays, seconds: float) -> float:
 
 async def pause(until: asyncio.Event, seconds: float | None) -> None:
     """Wait for the event to be set, but no longer than this, and clear it."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await until.wait()
+    if seconds is None:
+        # Most that wait are idle. A time-out would keep five objects for each of them.
+        await until.wait()
+    elif not until.is_set():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await until.wait()
     until.clear()
 
 

@@ -530,12 +530,10 @@ class Receiver:
 
         After options.registration_interval one store that was heard is enough.
         """
-        tried = [asyncio.ensure_future(watcher.tried.wait()) for watcher in self._watchers]
-        try:
-            await asyncio.wait(tried, timeout=self._options.registration_interval)
-        finally:
-            for waiting in tried:
-                waiting.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._options.registration_interval):
+                for watcher in self._watchers:
+                    await watcher.tried.wait()
         if not any(watcher.complete.is_set() for watcher in self._watchers):
             hopeless = [
                 watcher.error
@@ -574,6 +572,8 @@ class Receiver:
 
     async def _until(self, event: asyncio.Event) -> None:
         """Wait for the event, or until the receiver fails."""
+        if event.is_set():
+            return
         waiting = asyncio.ensure_future(event.wait())
         assert self._runner is not None
         try:

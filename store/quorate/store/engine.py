@@ -147,6 +147,9 @@ class Engine:
         self.denied = Denied()
         self.received = Received()
         self._calls: dict[AppendStream, Endable] = {}
+        self._topics: tuple[int, list[str]] = (-1, [])
+        """The topics for people, and the number of changes of the directory when they were found.
+        """
         self._commits: dict[int, int] = {}
         self._under_way: dict[int, _CommitUnderWay] = {}
         """The commits that are not durable yet, by number."""
@@ -365,9 +368,16 @@ class Engine:
         return chain(self.core.sources, self.elsewhere.sources)
 
     def topics(self) -> list[str]:
-        """Return the topics of this store and its peers, for people; at most TOPICS_MAX."""
-        theirs = {source.topic for source in islice(self.elsewhere.sources, SOURCES_NAMED)}
-        return sorted(theirs.union(self.receivers.topics()))[:TOPICS_MAX]
+        """Return the topics of this store and its peers, for people; at most TOPICS_MAX.
+
+        They are as they were when the directory last changed.
+        """
+        changes = self.directory.changes
+        if self._topics[0] != changes:
+            theirs = {source.topic for source in islice(self.elsewhere.sources, SOURCES_NAMED)}
+            found = sorted(theirs.union(self.receivers.topics()))[:TOPICS_MAX]
+            self._topics = changes, found
+        return self._topics[1]
 
     def opened(self, stream: AppendStream, call: Endable) -> None:
         """Note that a call serves this stream from now on."""

@@ -88,6 +88,8 @@ class Directory:
     def __init__(self) -> None:
         self._of_topics: dict[str, set[Watcher]] = {}
         self._of_patterns: set[Watcher] = set()
+        self.changes = 0
+        """The number of changes so far."""
 
     @contextmanager
     def watching(self, selection: Selection, known: Iterable[SourceName]) -> Iterator[Watcher]:
@@ -109,6 +111,7 @@ class Directory:
 
     def changed(self, source: SourceName) -> None:
         """Note that the directory's entry of a source has changed."""
+        self.changes += 1
         for watcher in (*self._of_topics.get(source.topic, ()), *self._of_patterns):
             watcher.owe(source)
 

@@ -18,6 +18,7 @@ from quorate.store.rules.peer_knowledge import (
     PeerAnswer,
     SourceKnowledge,
 )
+from quorate.store.rules.peer_wire import knowledge_from_wire, source_inventory
 from quorate.store.tasks.peer_answers import (
     AskAgain,
     Question,
@@ -135,3 +136,12 @@ def test_since_when_a_peer_was_heard_is_since_its_present_incarnation() -> None:
     heard = heard_from(engine, asked(world, 5.0), remembers(me, b"new"), another, 6.0, again)
     assert isinstance(heard, Heard)
     assert heard.first == 6.0
+
+
+def test_what_a_peer_says_again_is_not_read_again() -> None:
+    world = World()
+    said = source_inventory(filled(world), limbo=False)
+    known = knowledge_from_wire(said)
+    assert knowledge_from_wire(said) is known
+    said.stable_upto += 1
+    assert knowledge_from_wire(said).stable_upto == known.stable_upto + 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import lru_cache
 
 from quorate.protocol.delays import HOPELESS_SECONDS, Delays, with_longest
 from quorate.protocol.errors import Closed, QuorateError, Unreachable
@@ -109,8 +110,14 @@ class Watcher:
             self._seen(self.address, record.source, seen)
             self._changed(self.address, record)
         else:
-            self.topics = tuple(response.snapshot_end.topics)
+            self.topics = _topics(response.snapshot_end.SerializeToString())
             self.error = None
             self.complete.set()
             self.tried.set()
             self._heard(self.address)
+
+
+# Cached: receivers that open together hear the same of a store, and keep it.
+@lru_cache(maxsize=16)
+def _topics(serialized: bytes) -> tuple[str, ...]:
+    return tuple(store_v1.SnapshotEnd.FromString(serialized).topics)

@@ -135,7 +135,7 @@ class Requests:
         if promised.limbo:
             _log.info("in limbo for %s: %s", source, promised.limbo)
         elif change.writes:
-            _log.info("promised epoch %d to %s", asked.epoch, source)
+            _log.debug("promised epoch %d to %s", asked.epoch, source)
         return Granted(promised, incarnation)
 
     def _promise(self, asked: AskedPromise) -> Change[Promised]:
@@ -166,7 +166,7 @@ class Requests:
         if set_aside:
             _log.warning("epoch %d of %s set %d messages aside", asked.epoch, source, set_aside)
         if change.writes:
-            _log.info("began epoch %d of %s", asked.epoch, source)
+            _log.debug("began epoch %d of %s", asked.epoch, source)
         return set_aside
 
     def _begin(self, asked: AskedBegin) -> Change[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from quorate.protocol.errors import (
     DELETED_HERE,
@@ -61,6 +62,9 @@ from quorate.store.storage.records import (
     Registration,
 )
 from quorate.v1 import messages_pb2 as v1
+
+_CACHED = 4096
+"""The topics of which a store remembers whether it keeps them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,7 @@ class StoreCore:
         self.reg_ids = reg_ids
         self.takes_data = takes_data
         self._topics = tuple(map(topic_pattern, topics))
+        self._keeps = lru_cache(_CACHED)(self._matches)
         self._reads = reads
         for name, state in sources.items():
             state.takes_data = takes_data(name.topic)
@@ -466,9 +471,12 @@ class StoreCore:
         self.identities.lives.begins(Who(source))
         return state
 
+    def _matches(self, topic: str) -> bool:
+        return any(pattern.matches(topic) for pattern in self._topics)
+
     def check_topic(self, topic: str) -> None:
         """Raise TopicRefused if the store does not keep this topic."""
-        if not any(pattern.matches(topic) for pattern in self._topics):
+        if not self._keeps(topic):
             raise TopicRefused(topic, self.store, ", ".join(each.text for each in self._topics))
 
     def _promised(self, state: SourceState) -> Promised:

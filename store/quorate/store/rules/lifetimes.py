@@ -38,6 +38,8 @@ class Lifetimes:
 
     def merged(self, asked: Lifetimes) -> Lifetimes:
         """Return the lifetimes in force if these are configured and the client asks for those."""
+        if asked == _AS_CONFIGURED:
+            return self
         lifetimes = [item for item in (self.state_lifetime, asked.state_lifetime) if item > 0]
         return Lifetimes(
             asked.activity_timeout or self.activity_timeout, min(lifetimes, default=0.0)
@@ -54,6 +56,10 @@ class Lifetimes:
     def stamped_every(self) -> float:
         """How far the sign of life on the disk may be behind."""
         return min(STAMP_SECONDS, self.state_lifetime / 4)
+
+
+_AS_CONFIGURED = Lifetimes()
+"""The request of a client that leaves its lifetimes to the configuration."""
 
 
 def lifetimes_from_wire(wire: v1.Lifetimes) -> Lifetimes:

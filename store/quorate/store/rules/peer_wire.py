@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from quorate.protocol.wire import (
     held_from_wire,
     held_to_wire,
@@ -23,6 +25,9 @@ from quorate.store.rules.source_state import SourceState
 from quorate.store.storage.maintenance_records import loss_from_wire, loss_to_wire
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
+
+_CACHED = 8192
+"""The inventories of sources that a store remembers as they were read."""
 
 
 def knowledge_of(state: SourceState, limbo: bool) -> SourceKnowledge:
@@ -63,6 +68,13 @@ def source_inventory(state: SourceState, limbo: bool) -> store_v1.SourceInventor
 
 def knowledge_from_wire(wire: store_v1.SourceInventory) -> SourceKnowledge:
     """Return the knowledge of a source in a wire message."""
+    return _knowledge(wire.SerializeToString())
+
+
+# Cached: every few seconds each peer says the same of each source that is idle.
+@lru_cache(maxsize=_CACHED)
+def _knowledge(serialized: bytes) -> SourceKnowledge:
+    wire = store_v1.SourceInventory.FromString(serialized)
     return SourceKnowledge(
         wire.promised_epoch,
         wire.promised_to,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import grpc.aio
 
@@ -79,9 +79,12 @@ class Neighbours:
         by_store.pop(self._engine.core.store, None)
         return [view_of(answer, source) for answer in by_store.values()] + views
 
-    def may_have_begun(self, source: SourceName) -> bool:
-        """Return whether a peer may have a later begin of a source than this store."""
-        state, answers = self._engine.core.sources.get(source), self.answers()
+    def may_have_begun(self, source: SourceName, answers: Sequence[PeerAnswer]) -> bool:
+        """Return whether a peer may have a later begin of a source than this store.
+
+        answers: the latest ones of the peers.
+        """
+        state = self._engine.core.sources.get(source)
         begun_epoch = state.registration.begun_epoch if state is not None else 0
         return any(
             answer.knowledge(source).begun_epoch > begun_epoch for answer in answers

@@ -187,8 +187,9 @@ class Repair:
             self._note_conflicts(state, case)
             self._now = "idle"
         case.failures = 0 if done else case.failures + 1
-        is_quiet = done and seen == case.seen
-        case.quiet_rounds = min(2 * case.quiet_rounds or 1, QUIET_ROUNDS_MAX) if is_quiet else 0
+        # A change that the look itself made is looked at in the next round.
+        is_quiet = done and seen == _seen(state, self._neighbours.answers())
+        case.quiet_rounds = QUIET_ROUNDS_MAX if is_quiet else 0
         case.seen = seen
         rest = (case.quiet_rounds or 1) * ROUND_SECONDS
         if not done:
@@ -220,7 +221,7 @@ class Repair:
                 knowledge = answer.sources.get(source)
                 if state is not None and knowledge is not None:
                     self._learn_losses(state, knowledge, answer.store)
-            if not self._neighbours.may_have_begun(source):
+            if not self._neighbours.may_have_begun(source, answers):
                 continue
             try:
                 await self._adopt(source)
