@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.end_to_end.world import Store, World
+from tests.small_disks import command, mount, mount_memory
 
 pytestmark = pytest.mark.processes
 
@@ -22,21 +23,8 @@ def mounts() -> Iterator[contextlib.ExitStack]:
         yield mounts
 
 
-def _run(*command: str | Path) -> None:
-    subprocess.run(command, check=True)
-
-
-def _mount(mounts: contextlib.ExitStack, path: Path, *arguments: str | Path) -> None:
-    path.mkdir()
-    try:
-        _run("mount", *arguments, path)
-    except subprocess.CalledProcessError:
-        pytest.skip("needs the right to mount a file system")
-    mounts.callback(_run, "umount", "--lazy", path)
-
-
 def _grow(memory: Path) -> None:
-    _run("mount", "-o", "remount,size=400m", memory)
+    command("mount", "-o", "remount,size=400m", memory)
 
 
 def _mend(image: Path) -> None:
@@ -76,7 +64,7 @@ async def _founded(world: World, directory: Path) -> Store:
 async def test_a_full_disk_stops_one_store_and_nobody_else(
     mounts: contextlib.ExitStack, world: World, tmp_path: Path
 ) -> None:
-    _mount(mounts, tmp_path / "s3", "-t", "tmpfs", "-o", "size=48m", "tmpfs")
+    mount_memory(mounts, tmp_path / "s3", 48)
     s3 = await _founded(world, tmp_path)
     await _until_its_disk_fails(world, s3)
     # There is room again.
@@ -91,24 +79,24 @@ async def test_a_disk_with_io_errors_stops_one_store_and_nobody_else(
 ) -> None:
     """The file behind the disk is in memory, and there is less of that than the disk has."""
     behind, disk = tmp_path / "behind", tmp_path / "s3"
-    _mount(mounts, behind, "-t", "tmpfs", "-o", "size=32m", "tmpfs")
+    mount_memory(mounts, behind, 32)
     image = behind / "image"
     with image.open("wb") as file:
         file.truncate(256 << 20)
     # Few inodes and a small journal, so that the disk is for data.
     small = ("-N", "256", "-m", "0", "-J", "size=4")
-    _run("mkfs.ext4", "-q", "-F", *small, image)
-    _mount(mounts, disk, "-o", "loop", image)
+    command("mkfs.ext4", "-q", "-F", *small, image)
+    mount(mounts, disk, "-o", "loop", image)
     s3 = await _founded(world, tmp_path)
     await _until_its_disk_fails(world, s3)
     assert "Input/output error" in s3.log() or "Read-only file system" in s3.log()
     # What can be read of it goes to another disk. The old one may be mounted still by processes
     # with mounts of their own, as those in network namespaces have.
-    _run("umount", disk)
+    command("umount", disk)
     _grow(behind)
     another = behind / "another"
-    _run("cp", "--sparse=always", image, another)
+    command("cp", "--sparse=always", image, another)
     _mend(another)
-    _run("mount", "-o", "loop", another, disk)
+    command("mount", "-o", "loop", another, disk)
     await s3.start()
     await world.end(world.sources[0])

@@ -117,11 +117,15 @@ class LastingChannel:
             self._channel = newest
 
 
-def new_server() -> grpc.aio.Server:
-    """Return a server without services and ports. Raises UsedBeforeFork."""
+def new_server(connections_max: int = 0) -> grpc.aio.Server:
+    """Return a server without services and ports. Raises UsedBeforeFork.
+
+    connections_max: beyond it gRPC closes a new connection before its handshakes; 0: no such bound.
+    """
     forks.use()
     quieten()
-    return grpc.aio.server(options=_SERVER_OPTIONS)
+    bound = [("grpc.max_allowed_incoming_connections", connections_max)] if connections_max else []
+    return grpc.aio.server(options=[*_SERVER_OPTIONS, *bound])
 
 
 def listen(

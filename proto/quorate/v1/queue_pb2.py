@@ -26,15 +26,15 @@ from quorate.v1 import messages_pb2 as quorate_dot_v1_dot_messages__pb2
 from quorate.v1 import store_pb2 as quorate_dot_v1_dot_store__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16quorate/v1/queue.proto\x12\nquorate.v1\x1a\x19quorate/v1/messages.proto\x1a\x16quorate/v1/store.proto\"q\n\x0e\x43onsumeRequest\x12\'\n\x04open\x18\x01 \x01(\x0b\x32\x17.quorate.v1.ConsumeOpenH\x00\x12.\n\x0bsettlements\x18\x02 \x01(\x0b\x32\x17.quorate.v1.SettlementsH\x00\x42\x06\n\x04kind\"Y\n\x0b\x43onsumeOpen\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bmax_backlog\x18\x03 \x01(\r\x12\x18\n\x10protocol_version\x18\x04 \x01(\r\"[\n\x0bSettlements\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12+\n\x0bsettlements\x18\x02 \x03(\x0b\x32\x16.quorate.v1.Settlement\x12\x0f\n\x07leaving\x18\x03 \x01(\x08\"\xa4\x01\n\nSettlement\x12&\n\x06source\x18\x01 \x01(\x0b\x32\x16.quorate.v1.SourceName\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0e\n\x06\x62ounds\x18\x03 \x03(\x04\x12(\n\x04kind\x18\x04 \x01(\x0e\x32\x1a.quorate.v1.SettlementKind\x12\x15\n\rdelay_seconds\x18\x05 \x01(\x01\x12\x0e\n\x06reason\x18\x06 \x01(\t\"^\n\x0f\x43onsumeResponse\x12\x15\n\rlease_seconds\x18\x01 \x01(\x01\x12\x1e\n\x04jobs\x18\x02 \x03(\x0b\x32\x10.quorate.v1.Jobs\x12\x14\n\x0csettled_upto\x18\x03 \x01(\x04\"C\n\x04Jobs\x12\r\n\x05\x62\x61tch\x18\x01 \x01(\x0c\x12\x0f\n\x07offsets\x18\x02 \x03(\r\x12\r\n\x05tries\x18\x03 \x03(\r\x12\x0c\n\x04more\x18\x04 \x01(\x08\"\"\n\x11ShowQueuesRequest\x12\r\n\x05queue\x18\x01 \x01(\t\"=\n\x12ShowQueuesResponse\x12\'\n\x06queues\x18\x01 \x03(\x0b\x32\x17.quorate.v1.QueueStatus\"\xef\x01\n\x0bQueueStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06topics\x18\x02 \x03(\t\x12\x12\n\ndispatches\x18\x03 \x01(\x08\x12\x0f\n\x07trouble\x18\x04 \x01(\t\x12\r\n\x05ready\x18\x05 \x01(\x04\x12\x0e\n\x06leased\x18\x06 \x01(\x04\x12\x0f\n\x07waiting\x18\x07 \x01(\x04\x12\x0c\n\x04\x64one\x18\x08 \x01(\x04\x12\x0c\n\x04\x64\x65\x61\x64\x18\t \x01(\x04\x12\x0f\n\x07retried\x18\n \x01(\x04\x12-\n\tconsumers\x18\x0b \x03(\x0b\x32\x1a.quorate.v1.ConsumerStatus\x12\x11\n\tregisters\x18\x0c \x01(\x08\"Q\n\x0e\x43onsumerStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04peer\x18\x02 \x01(\t\x12\x13\n\x0bmax_backlog\x18\x03 \x01(\r\x12\x0e\n\x06leased\x18\x04 \x01(\r\">\n\x0eQueueDecisions\x12,\n\tdecisions\x18\x01 \x03(\x0b\x32\x19.quorate.v1.QueueDecision\"\xa2\x01\n\rQueueDecision\x12+\n\x07settled\x18\x01 \x01(\x0b\x32\x18.quorate.v1.QueueSettledH\x00\x12-\n\x08released\x18\x02 \x01(\x0b\x32\x19.quorate.v1.QueueReleasedH\x00\x12-\n\x08snapshot\x18\x03 \x01(\x0b\x32\x19.quorate.v1.QueueSnapshotH\x00\x42\x06\n\x04kind\"c\n\x0cQueueSettled\x12&\n\x06source\x18\x01 \x01(\x0b\x32\x16.quorate.v1.SourceName\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0e\n\x06\x62ounds\x18\x03 \x03(\x04\x12\x0c\n\x04\x64\x65\x61\x64\x18\x04 \x01(\x08\"x\n\rQueueReleased\x12&\n\x06source\x18\x01 \x01(\x0b\x32\x16.quorate.v1.SourceName\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0e\n\x06\x62ounds\x18\x03 \x03(\x04\x12 \n\x05tried\x18\x04 \x01(\x0b\x32\x11.quorate.v1.Tried\"H\n\x05Tried\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x0e\n\x06\x64ue_ns\x18\x02 \x01(\x03\x12\x10\n\x08given_up\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\"7\n\rQueueSnapshot\x12&\n\x06tracks\x18\x01 \x03(\x0b\x32\x16.quorate.v1.QueueTrack\"\xd0\x01\n\nQueueTrack\x12 \n\x05\x66loor\x18\x01 \x01(\x0b\x32\x11.quorate.v1.Place\x12\x1f\n\x04upto\x18\x02 \x01(\x0b\x32\x11.quorate.v1.Place\x12,\n\x0boutstanding\x18\x03 \x03(\x0b\x32\x17.quorate.v1.Outstanding\x12\'\n\x05\x61head\x18\x04 \x03(\x0b\x32\x18.quorate.v1.QueueSettled\x12(\n\x05tried\x18\x05 \x03(\x0b\x32\x19.quorate.v1.QueueReleased\"P\n\x0bOutstanding\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12 \n\x05tried\x18\x03 \x01(\x0b\x32\x11.quorate.v1.Tried*\xbb\x01\n\x0eSettlementKind\x12\x1f\n\x1bSETTLEMENT_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14SETTLEMENT_KIND_DONE\x10\x01\x12\x19\n\x15SETTLEMENT_KIND_RETRY\x10\x02\x12\x1b\n\x17SETTLEMENT_KIND_DISCARD\x10\x03\x12\x1a\n\x16SETTLEMENT_KIND_RETURN\x10\x04\x12\x1a\n\x16SETTLEMENT_KIND_EXTEND\x10\x05\x32\x9c\x01\n\x05Queue\x12\x46\n\x07\x43onsume\x12\x1a.quorate.v1.ConsumeRequest\x1a\x1b.quorate.v1.ConsumeResponse(\x01\x30\x01\x12K\n\nShowQueues\x12\x1d.quorate.v1.ShowQueuesRequest\x1a\x1e.quorate.v1.ShowQueuesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16quorate/v1/queue.proto\x12\nquorate.v1\x1a\x19quorate/v1/messages.proto\x1a\x16quorate/v1/store.proto\"q\n\x0e\x43onsumeRequest\x12\'\n\x04open\x18\x01 \x01(\x0b\x32\x17.quorate.v1.ConsumeOpenH\x00\x12.\n\x0bsettlements\x18\x02 \x01(\x0b\x32\x17.quorate.v1.SettlementsH\x00\x42\x06\n\x04kind\"Y\n\x0b\x43onsumeOpen\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bmax_backlog\x18\x03 \x01(\r\x12\x18\n\x10protocol_version\x18\x04 \x01(\r\"[\n\x0bSettlements\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12+\n\x0bsettlements\x18\x02 \x03(\x0b\x32\x16.quorate.v1.Settlement\x12\x0f\n\x07leaving\x18\x03 \x01(\x08\"\xa4\x01\n\nSettlement\x12&\n\x06source\x18\x01 \x01(\x0b\x32\x16.quorate.v1.SourceName\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0e\n\x06\x62ounds\x18\x03 \x03(\x04\x12(\n\x04kind\x18\x04 \x01(\x0e\x32\x1a.quorate.v1.SettlementKind\x12\x15\n\rdelay_seconds\x18\x05 \x01(\x01\x12\x0e\n\x06reason\x18\x06 \x01(\t\"^\n\x0f\x43onsumeResponse\x12\x15\n\rlease_seconds\x18\x01 \x01(\x01\x12\x1e\n\x04jobs\x18\x02 \x03(\x0b\x32\x10.quorate.v1.Jobs\x12\x14\n\x0csettled_upto\x18\x03 \x01(\x04\"C\n\x04Jobs\x12\r\n\x05\x62\x61tch\x18\x01 \x01(\x0c\x12\x0f\n\x07offsets\x18\x02 \x03(\r\x12\r\n\x05tries\x18\x03 \x03(\r\x12\x0c\n\x04more\x18\x04 \x01(\x08\"\"\n\x11ShowQueuesRequest\x12\r\n\x05queue\x18\x01 \x01(\t\"=\n\x12ShowQueuesResponse\x12\'\n\x06queues\x18\x01 \x03(\x0b\x32\x17.quorate.v1.QueueStatus\"\xd0\x02\n\x0bQueueStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06topics\x18\x02 \x03(\t\x12\x12\n\ndispatches\x18\x03 \x01(\x08\x12\x0f\n\x07trouble\x18\x04 \x01(\t\x12\r\n\x05ready\x18\x05 \x01(\x04\x12\x0e\n\x06leased\x18\x06 \x01(\x04\x12\x0f\n\x07waiting\x18\x07 \x01(\x04\x12\x0c\n\x04\x64one\x18\x08 \x01(\x04\x12\x0c\n\x04\x64\x65\x61\x64\x18\t \x01(\x04\x12\x0f\n\x07retried\x18\n \x01(\x04\x12-\n\tconsumers\x18\x0b \x03(\x0b\x32\x1a.quorate.v1.ConsumerStatus\x12\x11\n\tregisters\x18\x0c \x01(\x08\x12\x0c\n\x04\x66ull\x18\r \x01(\x08\x12\x10\n\x08repeated\x18\x0e \x01(\x04\x12\x12\n\nmost_tries\x18\x0f \x01(\r\x12\x11\n\ttries_max\x18\x10 \x01(\r\x12\x18\n\x10\x64\x65\x61\x64_seconds_ago\x18\x11 \x01(\x01\"Q\n\x0e\x43onsumerStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04peer\x18\x02 \x01(\t\x12\x13\n\x0bmax_backlog\x18\x03 \x01(\r\x12\x0e\n\x06leased\x18\x04 \x01(\r\">\n\x0eQueueDecisions\x12,\n\tdecisions\x18\x01 \x03(\x0b\x32\x19.quorate.v1.QueueDecision\"\xa2\x01\n\rQueueDecision\x12+\n\x07settled\x18\x01 \x01(\x0b\x32\x18.quorate.v1.QueueSettledH\x00\x12-\n\x08released\x18\x02 \x01(\x0b\x32\x19.quorate.v1.QueueReleasedH\x00\x12-\n\x08snapshot\x18\x03 \x01(\x0b\x32\x19.quorate.v1.QueueSnapshotH\x00\x42\x06\n\x04kind\"c\n\x0cQueueSettled\x12&\n\x06source\x18\x01 \x01(\x0b\x32\x16.quorate.v1.SourceName\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0e\n\x06\x62ounds\x18\x03 \x03(\x04\x12\x0c\n\x04\x64\x65\x61\x64\x18\x04 \x01(\x08\"x\n\rQueueReleased\x12&\n\x06source\x18\x01 \x01(\x0b\x32\x16.quorate.v1.SourceName\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0e\n\x06\x62ounds\x18\x03 \x03(\x04\x12 \n\x05tried\x18\x04 \x01(\x0b\x32\x11.quorate.v1.Tried\"H\n\x05Tried\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x0e\n\x06\x64ue_ns\x18\x02 \x01(\x03\x12\x10\n\x08given_up\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\"7\n\rQueueSnapshot\x12&\n\x06tracks\x18\x01 \x03(\x0b\x32\x16.quorate.v1.QueueTrack\"\xd0\x01\n\nQueueTrack\x12 \n\x05\x66loor\x18\x01 \x01(\x0b\x32\x11.quorate.v1.Place\x12\x1f\n\x04upto\x18\x02 \x01(\x0b\x32\x11.quorate.v1.Place\x12,\n\x0boutstanding\x18\x03 \x03(\x0b\x32\x17.quorate.v1.Outstanding\x12\'\n\x05\x61head\x18\x04 \x03(\x0b\x32\x18.quorate.v1.QueueSettled\x12(\n\x05tried\x18\x05 \x03(\x0b\x32\x19.quorate.v1.QueueReleased\"P\n\x0bOutstanding\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12 \n\x05tried\x18\x03 \x01(\x0b\x32\x11.quorate.v1.Tried*\xbb\x01\n\x0eSettlementKind\x12\x1f\n\x1bSETTLEMENT_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14SETTLEMENT_KIND_DONE\x10\x01\x12\x19\n\x15SETTLEMENT_KIND_RETRY\x10\x02\x12\x1b\n\x17SETTLEMENT_KIND_DISCARD\x10\x03\x12\x1a\n\x16SETTLEMENT_KIND_RETURN\x10\x04\x12\x1a\n\x16SETTLEMENT_KIND_EXTEND\x10\x05\x32\x9c\x01\n\x05Queue\x12\x46\n\x07\x43onsume\x12\x1a.quorate.v1.ConsumeRequest\x1a\x1b.quorate.v1.ConsumeResponse(\x01\x30\x01\x12K\n\nShowQueues\x12\x1d.quorate.v1.ShowQueuesRequest\x1a\x1e.quorate.v1.ShowQueuesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'quorate.v1.queue_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SETTLEMENTKIND']._serialized_start=2021
-  _globals['_SETTLEMENTKIND']._serialized_end=2208
+  _globals['_SETTLEMENTKIND']._serialized_start=2118
+  _globals['_SETTLEMENTKIND']._serialized_end=2305
   _globals['_CONSUMEREQUEST']._serialized_start=89
   _globals['_CONSUMEREQUEST']._serialized_end=202
   _globals['_CONSUMEOPEN']._serialized_start=204
@@ -52,25 +52,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SHOWQUEUESRESPONSE']._serialized_start=756
   _globals['_SHOWQUEUESRESPONSE']._serialized_end=817
   _globals['_QUEUESTATUS']._serialized_start=820
-  _globals['_QUEUESTATUS']._serialized_end=1059
-  _globals['_CONSUMERSTATUS']._serialized_start=1061
-  _globals['_CONSUMERSTATUS']._serialized_end=1142
-  _globals['_QUEUEDECISIONS']._serialized_start=1144
-  _globals['_QUEUEDECISIONS']._serialized_end=1206
-  _globals['_QUEUEDECISION']._serialized_start=1209
-  _globals['_QUEUEDECISION']._serialized_end=1371
-  _globals['_QUEUESETTLED']._serialized_start=1373
-  _globals['_QUEUESETTLED']._serialized_end=1472
-  _globals['_QUEUERELEASED']._serialized_start=1474
-  _globals['_QUEUERELEASED']._serialized_end=1594
-  _globals['_TRIED']._serialized_start=1596
-  _globals['_TRIED']._serialized_end=1668
-  _globals['_QUEUESNAPSHOT']._serialized_start=1670
-  _globals['_QUEUESNAPSHOT']._serialized_end=1725
-  _globals['_QUEUETRACK']._serialized_start=1728
-  _globals['_QUEUETRACK']._serialized_end=1936
-  _globals['_OUTSTANDING']._serialized_start=1938
-  _globals['_OUTSTANDING']._serialized_end=2018
-  _globals['_QUEUE']._serialized_start=2211
-  _globals['_QUEUE']._serialized_end=2367
+  _globals['_QUEUESTATUS']._serialized_end=1156
+  _globals['_CONSUMERSTATUS']._serialized_start=1158
+  _globals['_CONSUMERSTATUS']._serialized_end=1239
+  _globals['_QUEUEDECISIONS']._serialized_start=1241
+  _globals['_QUEUEDECISIONS']._serialized_end=1303
+  _globals['_QUEUEDECISION']._serialized_start=1306
+  _globals['_QUEUEDECISION']._serialized_end=1468
+  _globals['_QUEUESETTLED']._serialized_start=1470
+  _globals['_QUEUESETTLED']._serialized_end=1569
+  _globals['_QUEUERELEASED']._serialized_start=1571
+  _globals['_QUEUERELEASED']._serialized_end=1691
+  _globals['_TRIED']._serialized_start=1693
+  _globals['_TRIED']._serialized_end=1765
+  _globals['_QUEUESNAPSHOT']._serialized_start=1767
+  _globals['_QUEUESNAPSHOT']._serialized_end=1822
+  _globals['_QUEUETRACK']._serialized_start=1825
+  _globals['_QUEUETRACK']._serialized_end=2033
+  _globals['_OUTSTANDING']._serialized_start=2035
+  _globals['_OUTSTANDING']._serialized_end=2115
+  _globals['_QUEUE']._serialized_start=2308
+  _globals['_QUEUE']._serialized_end=2464
 # @@protoc_insertion_point(module_scope)

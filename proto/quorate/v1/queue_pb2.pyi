@@ -104,7 +104,7 @@ class ShowQueuesResponse(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ...) -> None: ...
 
 class QueueStatus(_message.Message):
-    __slots__ = ("name", "topics", "dispatches", "trouble", "ready", "leased", "waiting", "done", "dead", "retried", "consumers", "registers")
+    __slots__ = ("name", "topics", "dispatches", "trouble", "ready", "leased", "waiting", "done", "dead", "retried", "consumers", "registers", "full", "repeated", "most_tries", "tries_max", "dead_seconds_ago")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     DISPATCHES_FIELD_NUMBER: _ClassVar[int]
@@ -117,6 +117,11 @@ class QueueStatus(_message.Message):
     RETRIED_FIELD_NUMBER: _ClassVar[int]
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     REGISTERS_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
+    REPEATED_FIELD_NUMBER: _ClassVar[int]
+    MOST_TRIES_FIELD_NUMBER: _ClassVar[int]
+    TRIES_MAX_FIELD_NUMBER: _ClassVar[int]
+    DEAD_SECONDS_AGO_FIELD_NUMBER: _ClassVar[int]
     name: str
     topics: _containers.RepeatedScalarFieldContainer[str]
     dispatches: bool
@@ -129,7 +134,12 @@ class QueueStatus(_message.Message):
     retried: int
     consumers: _containers.RepeatedCompositeFieldContainer[ConsumerStatus]
     registers: bool
-    def __init__(self, name: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., dispatches: bool = ..., trouble: _Optional[str] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., waiting: _Optional[int] = ..., done: _Optional[int] = ..., dead: _Optional[int] = ..., retried: _Optional[int] = ..., consumers: _Optional[_Iterable[_Union[ConsumerStatus, _Mapping]]] = ..., registers: bool = ...) -> None: ...
+    full: bool
+    repeated: int
+    most_tries: int
+    tries_max: int
+    dead_seconds_ago: float
+    def __init__(self, name: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., dispatches: bool = ..., trouble: _Optional[str] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., waiting: _Optional[int] = ..., done: _Optional[int] = ..., dead: _Optional[int] = ..., retried: _Optional[int] = ..., consumers: _Optional[_Iterable[_Union[ConsumerStatus, _Mapping]]] = ..., registers: bool = ..., full: bool = ..., repeated: _Optional[int] = ..., most_tries: _Optional[int] = ..., tries_max: _Optional[int] = ..., dead_seconds_ago: _Optional[float] = ...) -> None: ...
 
 class ConsumerStatus(_message.Message):
     __slots__ = ("name", "peer", "max_backlog", "leased")

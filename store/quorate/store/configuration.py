@@ -393,6 +393,9 @@ class StoreConfiguration(BaseModel):
     """New sources and receivers that the clients of one host may register each second. Ten times as
     many may come at once. The store refuses more for now (`TooManyRegistrations`), and clients
     wait. Identities that the store knows do not count. 0: no such bound."""
+    connections_max: Count = 0
+    """Connections of clients and peers that may be open at once. A further one is closed before its
+    handshakes. The store is not told, so it neither logs nor counts them. 0: no such bound."""
     store_bytes_max: Count = 0
     """Bytes that the batches of all sources may take in the journal. Above it the store lets the
     oldest batches of any source go, as far as retention may. It takes messages all the same, and

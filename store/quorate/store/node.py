@@ -137,7 +137,7 @@ class StoreNode:
         self._admission: Admission | None = None
         """The admission of calls; None: there are no rules of access, or it has not started."""
         self._executor = ThreadPoolExecutor(_READERS, "quorate-read")
-        self._server = new_server()
+        self._server = new_server(configuration.connections_max)
         self._stopped = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None

@@ -11,6 +11,8 @@ from tests.console.command import Ran, quorate
 from tests.queue.conftest import QueueStores
 
 from quorate.client import connect
+from quorate.console.group.check import check
+from quorate.console.group.findings import Bounds, Kind
 from quorate.console.group.queues import listed
 from quorate.protocol.identity import StoreAddress
 from quorate.v1.queue_pb2 import QueueStatus
@@ -59,6 +61,48 @@ async def test_jobs_are_taken_and_queues_are_shown(stores: QueueStores) -> None:
         code, out, _ = await queue(stores, "show", "work", "-o", "json")
         [of_consumer] = json.loads(out)["consumers"]
     assert (of_consumer["consumer"], of_consumer["has"], of_consumer["max_backlog"]) == ("w1", 1, 1)
+
+
+async def problems(stores: QueueStores, backlog_max: int = 10_000) -> list[str]:
+    """Return what the check says of queues."""
+    addresses = [StoreAddress(name, address) for name, address in stores.addresses.items()]
+    found = await check(addresses, 5.0, "", Bounds(queue_backlog_max=backlog_max), 0.0)
+    return [each.what for each in found if each.kind is Kind.QUEUE]
+
+
+async def checked(stores: QueueStores, *arguments: str) -> tuple[int, list[str]]:
+    """Run `quorate check`. Return its exit code, and all that is wrong."""
+    code, out, _ = await quorate("check", *arguments, "-o", "json", "--stores", stores.named)
+    return code, [each["what"] for each in json.loads(out)["findings"]]
+
+
+async def test_check_says_what_is_wrong_with_queues(stores: QueueStores) -> None:
+    while await problems(stores):
+        pass  # until one begins to dispatch
+    async with connect(stores.named) as client, client.source("orders", session_id=1) as source:
+        await source.send_many([b"one", b"two", b"three"])
+        # The dispatcher reads them some time after they are stable.
+        alone = "The queue work has no consumer, and 3 messages wait for one."
+        while await problems(stores) != [alone]:
+            pass
+        assert await checked(stores) == (10, [alone])
+        assert await checked(stores, "--topic", "orders") == (0, []), "queues are left out"
+        async with client.queue("work") as consumer:
+            for _ in range(2):
+                await (await anext(consumer)).retry()
+            while not (found := await problems(stores)):
+                pass
+            vain = "handed out in vain again and again, one of them 2 times."
+            assert found == [f"1 messages of the queue work were {vain}"]
+            backlog, _ = await problems(stores, backlog_max=1)
+            assert backlog == "The queue work has a backlog of 2 messages, and 1 consumers."
+            await (await anext(consumer)).discard("no such customer")
+            while not (found := await problems(stores)) or vain in found[0]:
+                pass  # until the dead letter is published
+            assert found == [
+                "1 messages of the queue work became dead letters since its dispatcher began, the "
+                "last one 0 minutes ago."
+            ]
 
 
 async def test_what_fails_says_why(stores: QueueStores) -> None:

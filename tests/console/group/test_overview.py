@@ -101,7 +101,7 @@ def test_queues_with_their_rates_and_those_that_nobody_dispatches_first() -> Non
             ]
             for name in "ab"
         }
-        return replace(moment(at, store("a")), queues=queues)
+        return Moment(replace(moment(at, store("a")).look, queues=queues), at)
 
     idle, work = overview(told(2.0, "b", 30), told(0.0, "b", 10), Bounds()).queues
     assert (idle["queue"], idle["dispatcher"]) == ("idle", None)

@@ -9,6 +9,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.queues import QueueSettings
 from quorate.protocol.ranges import Range
 from quorate.queue.protocol.consumers import Consumer
+from quorate.queue.protocol.decisions import Released, Tried
 from quorate.queue.protocol.dispatch import Dispatch, Kind, Settlement
 
 ORDERS = SourceName("orders", 1)
@@ -68,3 +69,43 @@ def test_a_lease_that_is_over_is_not_extended() -> None:
     assert queue.first.leased == 0
     queue.say(queue.other, Kind.DONE, 12.0)
     assert queue.dispatch.unsettled == 0
+
+
+def left_in_vain(queue: Queue, times: int) -> list[list[int]]:
+    """Have so many consumers come, take the job and go. Return what people are told each time."""
+    told = []
+    queue.dispatch.leave(queue.first, 0.0)
+    queue.dispatch.leave(queue.other, 0.0)
+    for _ in range(times):
+        told.append(queue.dispatch.tries_of_repeated)
+        consumer = Consumer("a further one", 1)
+        queue.dispatch.join(consumer)
+        assert queue.handed(0.0)
+        queue.dispatch.leave(consumer, 0.0)
+    return told
+
+
+def test_people_are_told_of_a_job_that_was_handed_out_twice_until_it_is_settled() -> None:
+    queue = Queue()
+    assert left_in_vain(queue, 3) == [[], [2], [3]]
+    queue.dispatch.join(consumer := Consumer("the last one", 1))
+    assert queue.handed(0.0)
+    queue.say(consumer, Kind.DONE, 0.0)
+    assert queue.dispatch.tries_of_repeated == []
+    restored = Dispatch(SETTINGS)
+    restored.restore(Released(ORDERS, 1, (Range(0, 0),), Tried(3)))
+    restored.arrived(Batch([Message(ORDERS, 1, 0, None)], NO_PLACE), 0.0)
+    assert restored.tries_of_repeated == [3]
+
+
+def test_people_are_told_once_of_a_job_that_becomes_a_dead_letter() -> None:
+    queue = Queue()
+    left_in_vain(queue, SETTINGS.tries - 2)
+    assert queue.dispatch.tries_of_repeated == [SETTINGS.tries - 1]
+    last = Consumer("the last one", 1)
+    queue.dispatch.join(last)
+    assert queue.handed(0.0)
+    queue.dispatch.leave(last, 0.0)
+    assert queue.dispatch.tries_of_repeated == []
+    queue.dispatch.buried(queue.dispatch.take_dying(), 31.0)
+    assert (queue.dispatch.counts.dead, queue.dispatch.counts.dead_at) == (1, 31.0)

@@ -161,7 +161,7 @@ class World:
             assert len(consumer.held) <= consumer.max_backlog
         dying = self.dispatch.take_dying()
         self.buried += map(message_of, dying)
-        self.dispatch.buried(dying)
+        self.dispatch.buried(dying, self.now)
         number, decisions = self.dispatch.decide()
         if self.random.random() < 0.2:
             decisions = [*decisions, self.dispatch.snapshot()]

@@ -1,7 +1,6 @@
 """Alerts that are caused on real stores in this process: Prometheus' own rules judge the metrics.
 
-Most tests expect exactly the alerts of their fault, so the other alerts are silent meanwhile. No
-test causes QuorateDiskFillsUp and QuorateSourcesInLimbo: test_alerts has made-up series for them.
+Most tests expect exactly the alerts of their fault, so the other alerts are silent meanwhile.
 """
 
 from __future__ import annotations

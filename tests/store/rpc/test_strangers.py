@@ -12,17 +12,22 @@ import psutil
 import pytest
 from h2.events import ConnectionTerminated
 from tests import seams
+from tests.certificates import files
+from tests.store.monitor.test_pages import of_tls
 from tests.store.support import Client, batch, running
 from tests.strangers import Stranger, bomb, silent_seconds
 
 from quorate.client import connect
-from quorate.protocol.errors import Closed, InvalidArgument, InvalidFilter
+from quorate.console.group.authority import Authority
+from quorate.protocol.errors import Closed, InvalidArgument, InvalidFilter, Unreachable
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.store.node import StoreNode
-from quorate.transport.channels import frames_to
+from quorate.transport.channels import frames_to, open_channel
 from quorate.transport.failures import errors_of
 from quorate.transport.server_limits import HANDSHAKE_SECONDS
+from quorate.transport.status import read_status, status_request
 from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import StoreStub
 
 _MIB = 1024 * 1024
 SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
@@ -199,3 +204,33 @@ async def test_a_pattern_that_is_too_large_is_refused(node: StoreNode, pattern: 
     async with Client(node.address) as client:
         with pytest.raises(InvalidArgument), errors_of(client.address):
             await client.stub.Status(request, timeout=10).read()
+
+
+async def opened(address: str) -> tuple[asyncio.StreamWriter, bytes]:
+    """Connect, and return what the store says first; empty: it closed the connection."""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    async with asyncio.timeout(30):
+        return writer, await reader.read(9)
+
+
+@pytest.mark.parametrize("is_secure", [False, True])
+async def test_connections_beyond_the_bound_are_closed(tmp_path: Path, is_secure: bool) -> None:
+    authority = Authority.new()
+    tls = of_tls(files(tmp_path / "tls", authority, "s1")) if is_secure else None
+    async with running(tmp_path / "s1", tls=tls, connections_max=3) as node:
+        host, _, port = node.address.rpartition(":")
+        silent = [await asyncio.open_connection(host, int(port)) for _ in range(3)]
+        writer, said = await opened(node.address)
+        writer.close()
+        assert said == b"", "it is one too many"
+        client_files = files(tmp_path / "c", authority, "c") if is_secure else None
+        async with open_channel(node.address, client_files) as channel:
+            with pytest.raises(Unreachable), errors_of(node.address):
+                await read_status(StoreStub(channel).Status(status_request(), timeout=5.0))
+        for _, each in silent:
+            each.close()
+        # A place is free once gRPC has seen that they are closed.
+        async with connect(f"s1={node.address}", tls=client_files, timeout=30.0) as quorate:
+            source = await quorate.source("lawful")
+            assert (await source.publish(b"served")).sequence == 0

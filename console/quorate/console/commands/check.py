@@ -41,6 +41,9 @@ def check(
     clock_seconds: Annotated[
         float, typer.Option(min=0, help="Seconds that clocks of stores may be apart.")
     ] = 1.0,
+    queue_backlog_max: Annotated[
+        int, typer.Option(min=0, help="Messages of a queue that may wait for a consumer.")
+    ] = 10_000,
     tail_seconds: Annotated[
         float,
         typer.Option(
@@ -69,7 +72,14 @@ def check(
     from quorate.console.group.check import check as check_group
     from quorate.console.group.findings import Bounds, is_healthy
 
-    bounds = Bounds(lag_max, receiver_lag_max, subscriber_lag_max, certificate_days, clock_seconds)
+    bounds = Bounds(
+        lag_max,
+        receiver_lag_max,
+        subscriber_lag_max,
+        certificate_days,
+        clock_seconds,
+        queue_backlog_max,
+    )
     found = run(
         lambda: check_group(
             settings.stores, settings.timeout, pattern, bounds, tail_seconds, rows=rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -111,6 +112,7 @@ def status(
     if without and without not in (names := [store.name for store in settings.stores]):
         raise InvalidArgument("--without", f"{without!r} is none of the stores: {', '.join(names)}")
 
+    from quorate.console.group.queues import ask_unless
     from quorate.console.group.status import (
         ask_all,
         compare,
@@ -120,10 +122,13 @@ def status(
     from quorate.protocol.errors import QuorateError
 
     async def look() -> GroupStatus:
-        answers = await ask_all(settings.stores, settings.timeout, pattern)
+        answers, queues = await asyncio.gather(
+            ask_all(settings.stores, settings.timeout, pattern),
+            ask_unless(pattern, settings.stores, settings.timeout),
+        )
         if all(isinstance(answer, QuorateError) for answer in answers.values()):
             raise too_few("The status", answers)
-        return compare(answers, lag_max, limit, without)
+        return compare(answers, lag_max, limit, without, queues)
 
     group = run(lambda: until_healthy(look, wait))
     _show(group, settings.output)

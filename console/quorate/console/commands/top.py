@@ -62,14 +62,8 @@ def top(
 async def _look(settings: GroupSettings, pattern: str) -> Moment:
     from quorate.console.group.check import look
     from quorate.console.group.overview import Moment
-    from quorate.console.group.queues import ask_all
 
-    asked = settings.stores, settings.timeout
-    if pattern:
-        # A person with a right to these topics alone may not ask for all queues.
-        return Moment(await look(*asked, pattern), time.monotonic())
-    seen, queues = await asyncio.gather(look(*asked, ""), ask_all(asked[0], "", asked[1]))
-    return Moment(seen, time.monotonic(), queues)
+    return Moment(await look(settings.stores, settings.timeout, pattern), time.monotonic())
 
 
 async def _first(settings: GroupSettings, pattern: str) -> Moment:

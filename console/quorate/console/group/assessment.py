@@ -6,7 +6,7 @@ Pure. quorate.console.group.check asks the stores.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from quorate.console.group.agreement import (
     Clock,
@@ -16,6 +16,8 @@ from quorate.console.group.agreement import (
     versions_differ,
 )
 from quorate.console.group.findings import Bounds, Finding, worst_first
+from quorate.console.group.queue_findings import of_queues
+from quorate.console.group.queues import Answers as QueueAnswers
 from quorate.console.group.source_findings import Tails, of_source, of_subscription
 from quorate.console.group.source_status import Answers, SourceView, views_of
 from quorate.console.group.store_findings import signs, silent, troubles
@@ -32,6 +34,8 @@ class Look:
     """The clocks of the stores that answered, by their names."""
     subscriptions: Mapping[str, Sequence[SubscriptionStatus]]
     """The subscriptions at the stores that tell them, by the stores' names."""
+    queues: QueueAnswers = field(default_factory=dict)
+    """The queues that each store reports; empty: the stores were not asked."""
 
     @property
     def reached(self) -> list[StatusResponse]:
@@ -69,4 +73,5 @@ def assess(look: Look, bounds: Bounds, earlier: Tails) -> list[Finding]:
     for name, subscriptions in look.subscriptions.items():
         for each in subscriptions:
             found += of_subscription(name, each, bounds)
+    found += of_queues(look.queues, bounds)
     return worst_first(found)

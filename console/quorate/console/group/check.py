@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from quorate.console.group import journal
+from quorate.console.group import journal, queues
 from quorate.console.group.agreement import Clock
 from quorate.console.group.assessment import Look, assess
 from quorate.console.group.findings import Bounds, Finding, worst_first
@@ -63,13 +63,14 @@ async def look(
     topic_pattern: str,
     subscriptions_max: int = SUBSCRIPTIONS_MAX,
 ) -> Look:
-    """Return the answers of all stores.
+    """Return the answers of all stores. Of queues they are asked only without a pattern.
 
     subscriptions_max: those that each store names, the furthest behind; 0: all.
     """
-    told, journals = await asyncio.gather(
+    told, journals, of_queues = await asyncio.gather(
         asyncio.gather(*(_timed(store, timeout, topic_pattern) for store in stores)),
         journal.ask_all(stores, timeout, topic_pattern, subscriptions_max),
+        queues.ask_unless(topic_pattern, stores, timeout),
     )
     answers = dict(zip(stores, (answer for answer, _ in told), strict=True))
     return Look(
@@ -84,6 +85,7 @@ async def look(
             for answer in journals.values()
             if not isinstance(answer, QuorateError)
         },
+        of_queues,
     )
 
 

@@ -47,6 +47,7 @@ class Kind(enum.StrEnum):
     REPLICA = "replica"
     RECEIVER = "receiver"
     SUBSCRIBER = "subscriber"
+    QUEUE = "queue"
     CERTIFICATE = "certificate"
     CLOCK = "clock"
     VERSION = "version"
@@ -102,6 +103,8 @@ class Bounds:
     """Days that a certificate should still be valid."""
     clock_seconds: float = 1.0
     """Seconds that the clocks of two stores may be apart."""
+    queue_backlog_max: int = 10_000
+    """Messages of a queue that may wait for a consumer."""
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:

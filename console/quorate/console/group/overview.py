@@ -7,7 +7,7 @@ narrow terminal shows only these.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from quorate.console.group.assessment import Look, assess
@@ -42,8 +42,6 @@ class Moment:
     look: Look
     at: float
     """Seconds of a clock that never jumps."""
-    queues: QueueAnswers = field(default_factory=dict)
-    """The queues that each store reports; empty: the stores were not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ def overview(now: Moment, before: Moment | None, bounds: Bounds) -> Overview:
         _sources(views, {} if earlier is None else _newest(earlier), seconds),
         _receivers(views),
         _subscribers(now.look, {} if earlier is None else _read(earlier), seconds),
-        _queues(now.queues, {} if before is None else _settled(before.queues), seconds),
+        _queues(now.look.queues, {} if earlier is None else _settled(earlier.queues), seconds),
         assess(now.look, bounds, stalled),
     )
 

@@ -42,20 +42,22 @@ async def ask_all(stores: Sequence[StoreAddress], queue: str, timeout: float) ->
     return await answers_of(stores, one)
 
 
+async def ask_unless(topic_pattern: str, stores: Sequence[StoreAddress], timeout: float) -> Answers:
+    """Return the report of each store on all queues; none if topics are selected.
+
+    A person with a right to some topics alone may not ask for all queues.
+    """
+    return {} if topic_pattern else await ask_all(stores, "", timeout)
+
+
 def listed(answers: Answers) -> Queues:
     """Return one row for each queue, and one for each of its consumers."""
     found = Queues()
-    reports: dict[str, dict[str, QueueStatus]] = {}
-    for store, answer in answers.items():
-        if isinstance(answer, QuorateError):
-            found.problems.append(str(answer))
-            continue
-        for status in answer:
-            reports.setdefault(status.name, {})[store.name] = status
-    for name, by_store in sorted(reports.items()):
+    found.problems += [str(each) for each in answers.values() if isinstance(each, QuorateError)]
+    for name, by_store in by_queue(answers).items():
         dispatchers = [store for store, status in by_store.items() if status.dispatches]
         if not dispatchers:
-            found.problems.append(_nobody(name, by_store.items()))
+            found.problems.append(nobody_dispatches(name, by_store.items()))
         dispatcher = dispatchers[0] if dispatchers else None
         status = by_store[dispatcher or next(iter(by_store))]
         found.rows.append(_row(status, dispatcher))
@@ -70,6 +72,16 @@ def listed(answers: Answers) -> Queues:
             for each in status.consumers
         ]
     return found
+
+
+def by_queue(answers: Answers) -> dict[str, dict[str, QueueStatus]]:
+    """Return each queue in the order of their names, with what each store reports of it."""
+    reports: dict[str, dict[str, QueueStatus]] = {}
+    for store, answer in answers.items():
+        if not isinstance(answer, QuorateError):
+            for status in answer:
+                reports.setdefault(status.name, {})[store.name] = status
+    return dict(sorted(reports.items()))
 
 
 def is_unknown(answers: Answers) -> UnknownQueue | None:
@@ -94,7 +106,8 @@ def _row(status: QueueStatus, dispatcher: str | None) -> Row:
     }
 
 
-def _nobody(name: str, by_store: Iterable[tuple[str, QueueStatus]]) -> str:
+def nobody_dispatches(name: str, by_store: Iterable[tuple[str, QueueStatus]]) -> str:
+    """Return the sentence that no store dispatches a queue, with what each store says of it."""
     why = "; ".join(
         f"{store}: {status.trouble.removesuffix('.')}"
         for store, status in by_store

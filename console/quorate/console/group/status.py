@@ -12,12 +12,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 from quorate.console.group.agreement import same_store_twice
 from quorate.console.group.asking import answers_of
 from quorate.console.group.channels import open_channel
 from quorate.console.group.findings import Severity
+from quorate.console.group.queue_findings import undispatched
+from quorate.console.group.queues import Answers as QueueAnswers
 from quorate.console.group.source_status import Answers, SourceView, views_of
 from quorate.console.group.store_findings import cause_of, troubles
 from quorate.protocol.delays import HEALTH
@@ -152,7 +155,13 @@ def too_few(what: str, answers: Mapping[StoreAddress, object]) -> QuorateError:
     )
 
 
-def compare(answers: Answers, lag_max: int, limit: int = 0, without: str = "") -> GroupStatus:
+def compare(
+    answers: Answers,
+    lag_max: int,
+    limit: int = 0,
+    without: str = "",
+    queues: QueueAnswers = MappingProxyType({}),
+) -> GroupStatus:
     """Return rows and problems.
 
     lag_max: stable messages. A store that is behind by more in a source is a problem.
@@ -162,6 +171,8 @@ def compare(answers: Answers, lag_max: int, limit: int = 0, without: str = "") -
 
     without: the name of a store that is to stop. A source that would lose its quorum by that is a
     problem. Empty: none is to stop.
+
+    queues: what each store reports of its queues. One that no store dispatches is a problem.
     """
     status = GroupStatus(limit)
     for answer in answers.values():
@@ -172,6 +183,7 @@ def compare(answers: Answers, lag_max: int, limit: int = 0, without: str = "") -
             status.problems += map(str, troubles(answer))
     reached = [answer for answer in answers.values() if isinstance(answer, StatusResponse)]
     status.problems += map(str, same_store_twice(reached))
+    status.problems += map(str, undispatched(queues))
     views = views_of(answers)
     lacking: Counter[str] = Counter()
     for view in views:

@@ -237,7 +237,8 @@ class Term:
 
     async def _bury(self) -> None:
         while True:
-            self._dispatch.buried(await self._burial.next())
+            dying = await self._burial.next()
+            self._dispatch.buried(dying, self._loop.time())
             self._turn_due.set()
 
     # -- for people -------------------------------------------------------------------------
@@ -251,6 +252,12 @@ class Term:
         status.done = dispatch.counts.done
         status.dead = dispatch.counts.dead
         status.retried = dispatch.counts.retried
+        status.full = not dispatch.has_room
+        status.repeated = len(tries := dispatch.tries_of_repeated)
+        status.most_tries = max(tries, default=0)
+        status.tries_max = self._settings.tries
+        if dispatch.counts.dead:
+            status.dead_seconds_ago = self._loop.time() - dispatch.counts.dead_at
         for outbox in self._outboxes.values():
             consumer = outbox.consumer
             status.consumers.add(

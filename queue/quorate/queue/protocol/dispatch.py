@@ -33,6 +33,8 @@ from quorate.queue.protocol.track import Batch, Entry, Track
 
 LEASE_ENDED = "its lease ended before the consumer said what became of it"
 CONSUMER_LEFT = "its consumer went away"
+REPEATED_TRIES = 2
+"""The tries in vain from which on people are told of a message."""
 
 
 class Kind(Enum):
@@ -87,6 +89,8 @@ class Counts:
     done: int = 0
     dead: int = 0
     retried: int = 0
+    dead_at: float = 0.0
+    """When the last one became a dead letter."""
 
 
 _Group = tuple[SourceName, int]
@@ -111,6 +115,8 @@ class Dispatch:
         self._of_key: dict[bytes, deque[Entry]] = {}
         """The messages of each key that are not settled. The first one may be handed out."""
         self._dying: list[Entry] = []
+        self._repeated: set[Entry] = set()
+        """The messages that are not settled, and were handed out REPEATED_TRIES times or more."""
         self.unsettled = 0
         """How many messages have come and are not settled."""
         self._unsettled_bytes = 0
@@ -182,6 +188,7 @@ class Dispatch:
             track.entries[fresh.sequence] = entry
             self.unsettled += 1
             self._unsettled_bytes += entry.size
+            self._note_repeated(entry)
             if key is not None and not self._is_first_of_key(entry, key):
                 continue
             self._wait_or_ready(entry, now)
@@ -299,11 +306,16 @@ class Dispatch:
             due_ns = self._zero_ns + int((now + delay) * 1e9)
         entry.tried = Tried(tries, due_ns, is_given_up, reason)
         entry.lease = None
+        self._note_repeated(entry)
         # The rest of its batch may be settled long before it is.
         entry.batch, entry.row = entry.batch.alone(entry.row), 0
         self._released[entry.source, entry.epoch, entry.tried].append(entry.sequence)
         self.counts.retried += 1
         self._wait_or_ready(entry, now)
+
+    def _note_repeated(self, entry: Entry) -> None:
+        if entry.tried.count >= REPEATED_TRIES:
+            self._repeated.add(entry)
 
     def _wait_or_ready(self, entry: Entry, now: float) -> None:
         tried = entry.tried
@@ -326,6 +338,7 @@ class Dispatch:
     def _gone(self, entry: Entry) -> None:
         entry.is_gone = True
         entry.lease = None
+        self._repeated.discard(entry)
         self.unsettled -= 1
         self._unsettled_bytes -= entry.size
 
@@ -396,11 +409,12 @@ class Dispatch:
         dying, self._dying = self._dying, []
         return [entry for entry in dying if not entry.is_gone]
 
-    def buried(self, entries: Iterable[Entry]) -> None:
+    def buried(self, entries: Iterable[Entry], now: float) -> None:
         """Settle messages that are published as dead letters."""
         for entry in entries:
             if not entry.is_gone:
                 self.counts.dead += 1
+                self.counts.dead_at = now
                 self._dead[entry.source, entry.epoch].append(entry.sequence)
                 self._remove(entry)
 
@@ -455,6 +469,11 @@ class Dispatch:
     def leased(self) -> int:
         """How many messages consumers have."""
         return sum(consumer.leased for consumer in self._consumers)
+
+    @property
+    def tries_of_repeated(self) -> list[int]:
+        """The tries of each message that was handed out in vain repeatedly, and will be again."""
+        return [each.tried.count for each in self._repeated if not each.tried.is_given_up]
 
 
 def _numbers(ranges: Iterable[Range]) -> Iterator[int]:
