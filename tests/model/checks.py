@@ -1,14 +1,15 @@
 """What must hold in every state of the model, whatever happened before.
 
-A violation is a `Broken`, which says in one sentence what is wrong. The checks use the true ballots, also
-where a model leaves instances out: an application does not care how stores compare.
+A violation is a `Broken`, which says in one sentence what is wrong. The checks use the true
+ballots, also where a model leaves instances out: no application cares how stores compare.
 """
 
 from __future__ import annotations
 
 from itertools import combinations
 
-from tests.model.rules import (
+from tests.model.rules import Model
+from tests.model.state import (
     BEGIN,
     ENDS,
     NEVER,
@@ -19,7 +20,6 @@ from tests.model.rules import (
     Ballot,
     Begun,
     Broken,
-    Model,
     State,
     ballot_at,
 )
@@ -86,10 +86,8 @@ def _check_streams(decided: list[Attempt], ends: list[Attempt]) -> None:
                     raise Broken("one number has two stable contents")
 
 
-def _check_disks(
-    model: Model, state: State, decided: list[Attempt], ends: list[Attempt]
-) -> None:
-    """Check that each quorum of stores outside limbo still has everything stable, and nothing ended."""
+def _check_disks(model: Model, state: State, decided: list[Attempt], ends: list[Attempt]) -> None:
+    """Check that each quorum outside limbo has everything stable and nothing ended."""
     rows = [store.rows[SOURCE] for store in state.stores if not store.limbo]
     stable = [attempt for attempt in decided if attempt.confirmed]
     settled = [end.ballot for end in ends if end.complete]

@@ -1,172 +1,47 @@
-"""The rules of ballots, ends and readmission as a model: its state, its moves and what each move does.
+"""The rules of ballots, ends and readmission as a model: the moves, and what each of them does.
 
-The model is written from the design, not from the product, and shares no code with it. `checks.py` says
-what must hold in every state. Time, networks and disks do not live here: a move is one message taken by
-one party, or one fault. A message that is lost or late is a move that is never made, or made later.
+The model is written from the design, not from the product, and shares no code with it. What must
+hold in every state is in `checks.py`. A move is one message taken by one party, or one fault. A
+message that is lost or late is a move that is never made, or made later. A begin that a peer passes
+on is such a late message. Clocks and networks do not live here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-RULES = {
-    "promise": "A store that promised a ballot refuses every lower one.",
-    "instance": "A ballot is (epoch, instance): two instances never share one.",
-    "durable promise": "A promise is on the disk before the store answers.",
-    "durable instance": "The instance is on the disk beside the epoch.",
-    "durable begin": "A begin is on the disk before the store answers.",
-    "blocking set": "A decision needs the answers of a blocking set.",
-    "newest begin": "The newest begin among the answers names the stream.",
-    "lineage": "A message counts only if the lineage names its ballot for its number.",
-    "floor": "Nothing that may have been stable is given away.",
-    "begun counts": "Only a store that began the ballot counts as a holder.",
-    "generation": "An end begins an empty stream: what is older is void.",
-    "settled end": "The data go only once the end is on a stable set.",
-    "limbo": "A store that lost its disk does not say that it lacks something.",
-    "readmit: peers": "A store leaves limbo after a stable and blocking set of peers answered.",
-    "readmit: promise": "It takes the highest promise of its peers.",
-    "readmit: begin": "It takes the newest begin of its peers.",
-    "readmit: fetch": "It fetches all that may be stable, known to be so or not.",
-    "readmit: incarnation": "Peers name its new incarnation, and answers of the former one are void.",
-    "pre-vote": "An expiry begins after a blocking set has not heard of the owner.",
-    "pre-vote: in time": "A pre-vote is over sooner than a lifetime.",
-    "pre-vote again": "A store that has heard of the owner since then refuses the expiry's promise.",
-    "start is life": "The start of a store counts as a sign of life of every owner.",
-    "forget: all": "A row of an end stays until every store has adopted it.",
-    "forget: fence": "A store that forgets a row keeps its ballot as a fence.",
-    "position: end": "A position of an ended generation of the receiver is void.",
-    "position: parent": "A position of an ended generation of the source is void.",
-    "position: newest": "The newest begin of the receiver names the position, not the highest answer.",
-}
-"""Each rule by its name. A model leaves some of them out."""
-
-Ballot = tuple[int, int]
-"""Epoch and instance."""
-NEVER: Ballot = (0, -1)
-SOURCE, RECEIVER = 0, 1
-ROW_OF = {"owner": SOURCE, "end": SOURCE, "expiry": SOURCE, "receiver": RECEIVER, "receiver end": RECEIVER}
-"""Which row of a store an attempt of each kind registers in."""
-ENDS = frozenset({"end", "expiry", "receiver end"})
-IDLE, PRE_VOTE, PROMISE, BEGIN = range(4)
+from tests.model.decisions import Decisions
+from tests.model.state import (
+    BEGIN,
+    ENDS,
+    FOUNDED,
+    IDLE,
+    NEVER,
+    PRE_VOTE,
+    PROMISE,
+    RECEIVER,
+    ROW_OF,
+    SOURCE,
+    Attempt,
+    Ballot,
+    Broken,
+    Move,
+    Row,
+    State,
+    Store,
+    ballot_at,
+    put,
+)
 
 
-class World(NamedTuple):
-    """How many stores there are, who registers, and how many faults there may be."""
-
-    attempts: tuple[str, ...]
-    messages: int = 1
-    wipes: int = 0
-    crashes: int = 0
-    stores: int = 3
-    founded: bool = False
-    """Whether every store has begun the source already, so that receivers need no owner."""
-    forgets: bool = False
-    """Whether stores forget the rows of ends. It makes very many states."""
-
-    @property
-    def quorum(self) -> int:
-        return self.stores // 2 + 1
-
-    @property
-    def blocking(self) -> int:
-        return self.stores - self.quorum + 1
-
-
-class Begun(NamedTuple):
-    """A begin record. The lineage of a receiver is its ballot and the position where it started."""
-
-    ballot: Ballot
-    generation: Ballot
-    parent: Ballot
-    lineage: tuple[tuple[Ballot, int], ...]
-    ended: bool
-
-
-FOUNDED = Begun((1, -1), (1, -1), NEVER, (((1, -1), 0),), False)
-
-
-class Row(NamedTuple):
-    """What one store has on disk of one identity. A receiver holds its position as a number."""
-
-    promised: Ballot = NEVER
-    begun: Begun | None = None
-    held: frozenset[tuple[int, Ballot]] = frozenset()
-    adopted_by: frozenset[int] = frozenset()
-
-
-class Store(NamedTuple):
-    """One store. `heard` is the owner that it heard of last, as 1 + its index, negative once forgotten."""
-
-    rows: tuple[Row, Row]
-    known: tuple[int, ...]
-    limbo: bool = False
-    asked: frozenset[int] = frozenset()
-    heard: int = 0
-
-
-class Attempt(NamedTuple):
-    """One registration by one instance. `told` has what each store answered in this phase."""
-
-    told: tuple[tuple[int, Any] | None, ...]
-    seen: tuple[int, ...]
-    phase: int = IDLE
-    ballot: Ballot = NEVER
-    begun: Begun | None = None
-    confirmed: int = 0
-    acknowledged: int = 0
-    complete: bool = False
-    unheard: bool = False
-    after: Ballot = NEVER
-
-
-class State(NamedTuple):
-    """A whole world at one moment."""
-
-    stores: tuple[Store, ...]
-    attempts: tuple[Attempt, ...]
-    wipes: int
-    crashes: int
-
-
-Move = tuple[Any, ...]
-"""The name of a method of `Model`, and its arguments."""
-
-
-class Broken(Exception):
-    """What must hold in every state does not hold."""
-
-
-def put(values: tuple[Any, ...], index: int, value: Any) -> tuple[Any, ...]:
-    """Return the tuple with one value replaced."""
-    return (*values[:index], value, *values[index + 1 :])
-
-
-def ballot_at(lineage: tuple[tuple[Ballot, int], ...], number: int) -> Ballot:
-    """Return the ballot that the lineage names for a number."""
-    return next((ballot for ballot, first in reversed(lineage) if first <= number), NEVER)
-
-
-class Model:
+class Model(Decisions):
     """The moves of a world under all rules but those left out."""
-
-    def __init__(self, world: World, left_out: frozenset[str] = frozenset()) -> None:
-        assert left_out <= RULES.keys()
-        self.world = world
-        self.left_out = left_out
-        self.kinds = world.attempts
-        self.expires = "expiry" in world.attempts
-
-    def on(self, rule: str) -> bool:
-        return rule not in self.left_out
-
-    def key(self, ballot: Ballot) -> Ballot:
-        return ballot if self.on("instance") else (ballot[0], 0)
 
     def first(self) -> State:
         count = self.world.stores
         zeros = (0,) * count
-        source = self._began(Row(), FOUNDED) if self.world.founded else Row()
+        source = self.began(Row(), FOUNDED) if self.world.founded else Row()
         store, attempt = Store((source, Row()), zeros), Attempt((None,) * count, zeros)
         return State(
             (store,) * count, (attempt,) * len(self.kinds), self.world.wipes, self.world.crashes
@@ -207,14 +82,18 @@ class Model:
         if not self.world.forgets:
             return
         for which, (mine, yours) in enumerate(zip(store.rows, other.rows, strict=True)):
-            if mine.begun and mine.begun.ended and peer not in mine.adopted_by:
-                end = mine.begun.ballot
-                has = yours.begun.generation >= end if yours.begun else yours.promised >= end
-                if has or not self.on("forget: all"):
-                    yield "note", name, peer, which
+            if not mine.begun or not mine.begun.ended or peer in mine.adopted_by:
+                continue
+            if self._adopted(yours, mine.begun.ballot) or not self.on("forget: all"):
+                yield "note", name, peer, which
 
-    def _newer(self, begun: Begun, row: Row) -> bool:
-        return not row.begun or self.key(row.begun.ballot) < self.key(begun.ballot)
+    def _adopted(self, row: Row, end: Ballot) -> bool:
+        """Return whether a store began an end or what came after it, or forgot it already."""
+        if not row.begun:
+            return row.promised >= end
+        if not self.on("forget: generation"):
+            return row.begun.ballot >= end
+        return row.begun.generation >= end
 
     def _moves_of_attempt(self, state: State, index: int) -> Iterator[Move]:
         attempt, kind = state.attempts[index], self.kinds[index]
@@ -290,25 +169,6 @@ class Model:
         }
         founded = {FOUNDED.generation} if self.world.founded else set[Ballot]()
         return receiver.begun.parent in generations | founded
-
-    # What a row says.
-
-    def belongs(self, lineage: tuple[tuple[Ballot, int], ...], number: int, ballot: Ballot) -> bool:
-        return not self.on("lineage") or self.key(ballot_at(lineage, number)) == self.key(ballot)
-
-    def prefix(self, row: Row, lineage: tuple[tuple[Ballot, int], ...] | None = None) -> int:
-        """Return how many messages from 0 on the store holds of the stream."""
-        if lineage is None:
-            lineage = row.begun.lineage if row.begun else ()
-        numbers = {number for number, ballot in row.held if self.belongs(lineage, number, ballot)}
-        return next(number for number in range(len(numbers) + 1) if number not in numbers)
-
-    def position(self, row: Row) -> int:
-        """Return the receiver's position at the store."""
-        if not row.begun or row.begun.ended:
-            return 0
-        ballot, start = row.begun.lineage[-1]
-        return max([start, *(number for number, held in row.held if held == ballot)])
 
     # What a move does.
 
@@ -402,12 +262,7 @@ class Model:
     def _decide(self, state: State, index: int, highest: bool) -> State:
         attempt, kind = state.attempts[index], self.kinds[index]
         answers: list[tuple[Row, Row]] = [told[1] for told in attempt.told if told]
-        if kind in ENDS:
-            begun = self._end_of(attempt, kind, answers)
-        elif kind == "owner":
-            begun = self._stream_of(attempt, [rows[SOURCE] for rows in answers], highest)
-        else:
-            begun = self._position_of(attempt, answers)
+        begun = self.decided(attempt, kind, answers, highest)
         acknowledged = begun.lineage[-1][1] if kind == "receiver" else 0
         nothing = (None,) * self.world.stores
         attempt = attempt._replace(
@@ -415,82 +270,19 @@ class Model:
         )
         return state._replace(attempts=put(state.attempts, index, attempt))
 
-    def _newest(self, rows: list[Row]) -> Begun | None:
-        begun = [row.begun for row in rows if row.begun]
-        if not self.on("newest begin"):
-            begun = [each for each in begun if not each.ended] or begun
-            return max(begun, key=lambda each: (len(each.lineage), each.ballot), default=None)
-        return max(begun, key=lambda each: self.key(each.ballot), default=None)
-
-    def _end_of(self, attempt: Attempt, kind: str, answers: list[tuple[Row, Row]]) -> Begun:
-        before = self._newest([rows[ROW_OF[kind]] for rows in answers])
-        if before and not self.on("generation"):
-            return before._replace(ballot=attempt.ballot, ended=True)
-        return Begun(attempt.ballot, attempt.ballot, NEVER, ((attempt.ballot, 0),), True)
-
-    def _stream_of(self, attempt: Attempt, rows: list[Row], highest: bool) -> Begun:
-        """Return what an owner begins: the stream as far as it is kept, then its own ballot."""
-        newest = self._newest(rows)
-        lineage = newest.lineage if newest else ()
-        have = [self.prefix(row, lineage) for row in rows]
-        kept = max(have)
-        if not highest:
-            silent = self.world.stores - len(rows)
-            while kept and sum(each >= kept for each in have) + silent < self.world.quorum:
-                kept -= 1
-            kept = kept if self.on("floor") else 0
-        kept_lineage = tuple(each for each in lineage if each[1] < kept)
-        generation = newest.generation if newest else attempt.ballot
-        return Begun(
-            attempt.ballot, generation, NEVER, (*kept_lineage, (attempt.ballot, kept)), False
-        )
-
-    def _position_of(self, attempt: Attempt, answers: list[tuple[Row, Row]]) -> Begun:
-        """Return what a receiver begins: its generation, and where it starts."""
-        stream = self._newest([rows[SOURCE] for rows in answers])
-        parent = stream.generation if stream else NEVER
-        rows = [rows[RECEIVER] for rows in answers]
-        newest = self._newest(rows)
-        same = [row for row in rows if newest and row.begun and row.begun.ballot == newest.ballot]
-        if not self.on("position: newest"):
-            same = rows
-        start = max((self.position(row) for row in same), default=0)
-        if newest and newest.parent != parent and self.on("position: parent"):
-            start = 0
-        if newest and newest.ended:
-            start = 0
-            if not self.on("position: end"):
-                start = max([0, *(number for row in rows for number, _ in row.held)])
-        generation = newest.generation if newest else attempt.ballot
-        return Begun(attempt.ballot, generation, parent, ((attempt.ballot, start),), False)
-
-    def _began(self, row: Row, begun: Begun) -> Row:
-        """Return the row of a store that begins. An end leaves what is void until it is settled."""
-        held = row.held
-        if begun.ended and not self.on("settled end"):
-            held = frozenset()
-        elif not begun.ended and self.on("lineage"):
-            held = frozenset(each for each in held if self.belongs(begun.lineage, *each))
-        return Row(max(row.promised, begun.ballot), begun, held)
-
-    def _said(self, kind: str, row: Row) -> int:
-        if kind == "owner":
-            return self.prefix(row)
-        return self.position(row) if kind == "receiver" else 0
-
     def _begin(self, state: State, index: int, name: int) -> State:
         attempt, kind = state.attempts[index], self.kinds[index]
         which = ROW_OF[kind]
-        if kind == "expiry" and 0 < self._living(state) and self._outlives(state, attempt):
+        if kind == "expiry" and self._living(state) > 0 and self._outlives(state, attempt):
             raise Broken("an owner that a stable set hears of loses its stream to an expiry")
         row = state.stores[name].rows[which]
         assert attempt.begun
         if row.begun != attempt.begun:
-            row = self._began(row, attempt.begun)
+            row = self.began(row, attempt.begun)
             state = self._set_row(state, name, which, row)
         if kind == "owner":
             state = self._live(state, index, name)
-        return self._hear(state, index, name, self._said(kind, row))
+        return self._hear(state, index, name, self.said(kind, row))
 
     def _outlives(self, state: State, expiry: Attempt) -> bool:
         return state.attempts[self._living(state) - 1].ballot < expiry.ballot
@@ -571,7 +363,7 @@ class Model:
 
     def _merged(self, mine: Row, yours: Row) -> Row:
         begun = mine.begun
-        if yours.begun and self._newer(yours.begun, mine) and self.on("readmit: begin"):
+        if yours.begun and self.newer(yours.begun, mine) and self.on("readmit: begin"):
             begun = yours.begun
         promised = max(mine.promised, yours.promised)
         if not self.on("readmit: promise"):
@@ -581,6 +373,9 @@ class Model:
 
     def _leave(self, state: State, name: int) -> State:
         store = state.stores[name]
-        rows = tuple(self._began(row, row.begun)._replace(promised=row.promised) if row.begun else row for row in store.rows)  # fmt: skip
+        rows = tuple(
+            self.began(row, row.begun)._replace(promised=row.promised) if row.begun else row
+            for row in store.rows
+        )
         store = store._replace(rows=rows, limbo=False, asked=frozenset())
         return state._replace(stores=put(state.stores, name, store))

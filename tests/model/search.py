@@ -1,4 +1,4 @@
-"""The search of the model's worlds: every state of small ones, and random walks through larger ones."""
+"""The search of worlds: every state of small ones, and random walks through larger ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from tests.model.checks import check
-from tests.model.rules import Attempt, Broken, Model, Move, Row, State, Store, World
+from tests.model.rules import Model
+from tests.model.state import (
+    Attempt,
+    Broken,
+    Move,
+    Row,
+    State,
+    Store,
+    World,
+)
 
 
 class Violation(NamedTuple):
@@ -42,8 +51,8 @@ def _renamed(names: frozenset[int], place: list[int]) -> frozenset[int]:
 def canonical(state: State) -> State:
     """Return the state with its stores in one of the orders that tell least apart.
 
-    All stores are alike, so states that differ in the names of stores are the same. Two stores that look
-    alike by themselves keep their order: such states may be counted twice, which harms nothing.
+    All stores are alike, so states that differ in the names of stores are the same. Two stores that
+    look alike by themselves keep their order. Such a state may count twice, which harms nothing.
     """
 
     def look(name: int) -> int:
