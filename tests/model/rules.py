@@ -334,7 +334,7 @@ class Model(Decisions):
     def _crash(self, state: State, name: int) -> State:
         """Let a store start anew. Its disk has everything, unless a rule is left out."""
         store = state.stores[name]
-        rows = tuple(self._lost_power(row) for row in store.rows)
+        rows = (self._lost_power(store.rows[0]), self._lost_power(store.rows[1]))
         heard = store.heard if self.on("start is life") else -abs(store.heard)
         store = store._replace(rows=rows, heard=heard)
         return state._replace(stores=put(state.stores, name, store), crashes=state.crashes - 1)
@@ -355,7 +355,10 @@ class Model(Decisions):
     def _ask(self, state: State, name: int, peer: int) -> State:
         """Let a store in limbo take what a peer says, and the peer note the new incarnation."""
         store, other = state.stores[name], state.stores[peer]
-        rows = tuple(map(self._merged, store.rows, other.rows))
+        rows = (
+            self._merged(store.rows[0], other.rows[0]),
+            self._merged(store.rows[1], other.rows[1]),
+        )
         known = tuple(map(max, store.known, other.known))
         store = store._replace(rows=rows, known=known, asked=store.asked | {peer})
         other = other._replace(known=put(other.known, name, store.known[name]))
@@ -373,9 +376,13 @@ class Model(Decisions):
 
     def _leave(self, state: State, name: int) -> State:
         store = state.stores[name]
-        rows = tuple(
-            self.began(row, row.begun)._replace(promised=row.promised) if row.begun else row
-            for row in store.rows
-        )
+        source, receiver = store.rows
+        rows = (self._sorted_out(source), self._sorted_out(receiver))
         store = store._replace(rows=rows, limbo=False, asked=frozenset())
         return state._replace(stores=put(state.stores, name, store))
+
+    def _sorted_out(self, row: Row) -> Row:
+        """Return the row without what does not belong to the newest begin."""
+        if not row.begun:
+            return row
+        return self.began(row, row.begun)._replace(promised=row.promised)
