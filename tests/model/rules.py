@@ -1,6 +1,6 @@
 """The rules of ballots, ends and readmission as a model: the moves, and what each of them does.
 
-The model is written from the design, not from the product, and shares no code with it. What must
+The model follows the design, not the product, and shares no code with the product. What must
 hold in every state is in `checks.py`. A move is one message taken by one party, or one fault. A
 message that is lost or late is a move that is never made, or made later. A begin that a peer passes
 on is such a late message. Clocks and networks do not live here.
