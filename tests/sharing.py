@@ -14,7 +14,7 @@ _TOGETHER = (
     "tests/end_to_end/",
     "tests/pipeline/",
 )
-_SPLIT = ("tests/brute_force/", "tests/simulation/")
+_SPLIT = ("tests/brute_force/", "tests/model/", "tests/simulation/")
 _WHOLE = ("tests/simulation/test_world.py",)
 """All of its tests look at the same worlds, which take long."""
 
