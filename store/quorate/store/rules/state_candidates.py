@@ -15,7 +15,12 @@ from quorate.protocol.framing import BatchHeader, body_of, head_bytes
 from quorate.protocol.keying import Keying
 from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
 from quorate.protocol.ranges import Range
-from quorate.store.storage.state_records import NEVER, leaves_no_row, pack_before_body
+from quorate.store.storage.state_records import (
+    NEVER,
+    PACKED_BYTES,
+    leaves_no_row,
+    pack_before_body,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +42,8 @@ class Candidates:
         self._last: dict[bytes, _Batch] = {}
         self.left_out = 0
         """The messages that have no key."""
+        self.large: set[bytes] = set()
+        """The keys whose packed candidates are too large for one row of the disk."""
         self.hides = False
         """Whether some packed ones leave their keys without a row, now or later."""
 
@@ -56,11 +63,7 @@ class Candidates:
         self._last.update(dict.fromkeys(rows, batch))
 
     def packed(self) -> dict[bytes, bytes]:
-        """Return the candidates, packed, by key.
-
-        A message that is too large for a row of its own makes one without a message. An earlier
-        message of its key is not the last one any more.
-        """
+        """Return the candidates, packed, by key."""
         found: dict[bytes, bytes] = {}
         last = self._last
         is_each_last = sum(len(batch.rows) for batch in self._batches) == len(last)
@@ -74,6 +77,10 @@ class Candidates:
             else:
                 packed = list(_of_any(self._keying, batch, places))
                 self.hides = self.hides or any(map(leaves_no_row, packed))
+                size_max = PACKED_BYTES + _body_bytes_max(batch)
+                self.large.update(
+                    key for key, each in zip(rows, packed, strict=True) if len(each) > size_max
+                )
             found.update(zip(rows, packed, strict=True))
         return found
 
@@ -132,7 +139,6 @@ def _with_keys_alone(batch: _Batch, rows: Sequence[int]) -> Iterable[bytes]:
 
 def _of_any(keying: Keying, batch: _Batch, rows: Iterable[int]) -> Iterable[bytes]:
     """Return the candidates of messages with any attributes."""
-    body_bytes_max = _body_bytes_max(batch)
     body, times, epoch, first = batch.body, batch.times, batch.header.epoch, batch.header.first
     payloads, keys = body.read_payloads(), body.read_keys()
     properties, deleted = body.read_properties(), body.read_deleted()
@@ -140,7 +146,7 @@ def _of_any(keying: Keying, batch: _Batch, rows: Iterable[int]) -> Iterable[byte
     for row in rows:
         payload, expires_ns = payloads[row], expiries[row]
         before = before_payload(keys[row], properties[row], expires_ns)
-        has_row = not deleted[row] and len(before) + len(payload) <= body_bytes_max
+        has_row = not deleted[row]
         packed = pack_before_body(
             epoch,
             first + row,

@@ -30,6 +30,8 @@ _PLACE = struct.Struct(">QqQq")
 _END = b"\0\0"
 _KEY_STEP = 64
 """The candidates of one key that one read returns at most."""
+LARGE = 1 << 31
+"""It is added to `payload_at` of a candidate whose payload is beside its row. See large_rows."""
 NEVER = 2**63 - 1
 """Stands for the time at which a message expires that does not."""
 _EXPIRES = slice(24, 32)
@@ -53,7 +55,7 @@ class Candidate(NamedTuple):
     expires_ns: int
     """The time at which the message expires; NEVER: it does not."""
     payload_at: int
-    """The offset of the payload in the body, in bytes."""
+    """The offset of the payload in the body, in bytes; LARGE is added if it is not there."""
     body: bytes
     """The body of a batch of the message alone; empty: with this message the key has no row."""
 
@@ -89,6 +91,10 @@ def topic_prefix(topic: str, keys: str) -> bytes:
 
 def row_key(prefix: bytes, key: bytes, session_id: int) -> bytes:
     return _before_session(prefix, key) + _SESSION.pack(session_id)
+
+
+pack_session = _SESSION.pack
+"""Pack a session ID as it ends the key of a row."""
 
 
 def rows_to_write(prefix: bytes, session_id: int, packed: Mapping[bytes, bytes]) -> list[Write]:
@@ -168,6 +174,10 @@ def pack_candidate(candidate: Candidate) -> bytes:
 
 pack_before_body = _ROW.pack
 """Pack what a row has before the body of its message: epoch, sequence, times and payload_at."""
+
+
+PACKED_BYTES = _ROW_BYTES
+"""The bytes that a row has before the body of its message."""
 
 
 def leaves_no_row(packed: bytes) -> bool:

@@ -33,6 +33,7 @@ from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.walk import Stream, Walk, stable_upto, stream_of
 from quorate.store.storage.interface import Table, Write
 from quorate.store.storage.state_records import (
+    Candidate,
     Progress,
     pack_candidate,
     pack_progress,
@@ -42,7 +43,8 @@ from quorate.store.storage.state_records import (
 )
 from quorate.store.tasks.executor import Apart
 from quorate.store.tasks.giving_way import give_way
-from quorate.store.tasks.state_peers import HAS_NONE, Ask, candidate_of
+from quorate.store.tasks.state_large import LargeRows
+from quorate.store.tasks.state_peers import HAS_NONE, Ask, candidate_of, is_too_large
 from quorate.store.tasks.state_progress import Keyed, RowsProgress
 from quorate.store.tasks.state_slices import Slice, make_rows
 from quorate.store.tasks.state_sweep import StateSweep
@@ -87,6 +89,7 @@ class StateMaking:
         """The sources whose rows wait for a peer that does not answer."""
         self.keyed = functools.lru_cache(4096)(self._keyed)
         self._progress = RowsProgress(engine.core.sources)
+        self._large = LargeRows(engine, apart)
         obsolete: dict[bytes, list[int]] = {}
         for prefix, progress in kept:
             keyed = self.keyed(progress.source.topic)
@@ -94,7 +97,9 @@ class StateMaking:
                 self._progress.note(progress)
             else:
                 obsolete.setdefault(prefix, []).append(progress.source.session_id)
-        self._sweep = StateSweep(engine, apart, self._progress, obsolete, self.keyed, now_ns)
+        self._sweep = StateSweep(
+            engine, apart, self._progress, self._large, obsolete, self.keyed, now_ns
+        )
         places = {each.source: each.place for each in self._progress}
         self._walk = Walk(Position(places), SEQUENCE_MAX, self._has_keys)
         self._batches_next: dict[SourceName, int] = {}
@@ -336,11 +341,14 @@ class StateMaking:
             if not place.belongs_to(state.lineage):
                 raise BrokenAnswer(address, f"its rows of {source} are of another stream")
             async for answer in answers:
+                found = {each.key: candidate_of(source, each) for each in answer.candidates}
+                large = {key: each for key, each in found.items() if is_too_large(source, each)}
                 packed = {
-                    each.key: pack_candidate(candidate_of(source, each))
-                    for each in answer.candidates
+                    key: pack_candidate(each) for key, each in found.items() if key not in large
                 }
                 rows = rows_to_write(keyed.prefix, source.session_id, packed)
+                for key, candidate in large.items():
+                    rows += await self._large_row(keyed, source, key, candidate)
                 await writer.durable(writer.submit(rows, sync=False))
         return Progress(source, place, first.rows.left_out, first.rows.lacks_upto)
 
@@ -355,10 +363,20 @@ class StateMaking:
             left_out += before.left_out
             lacks_upto = before.lacks_upto
         progress = Progress(source, place, left_out, lacks_upto)
-        await self._commit(state, keyed, read.rows, progress)
+        rows = read.rows
+        for key, candidate in read.large.items():
+            rows += await self._large_row(keyed, source, key, candidate)
+        await self._commit(state, keyed, rows, progress)
         self.watchers.changed(source.topic, read.candidates)
         if read.hides:
             self._sweep.hides(source.topic)
+
+    async def _large_row(
+        self, keyed: Keyed, source: SourceName, key: bytes, candidate: Candidate
+    ) -> list[Write]:
+        """Write the payload of a large row, and return what is to be committed with it."""
+        self._sweep.has_large(source.topic)
+        return await self._large.write(keyed.prefix, key, candidate)
 
     async def _commit(
         self, state: SourceState, keyed: Keyed, rows: Sequence[Write], progress: Progress
