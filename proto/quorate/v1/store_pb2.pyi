@@ -1511,14 +1511,16 @@ class DigestStateResponse(_message.Message):
     def __init__(self, position: _Optional[_Union[Position, _Mapping]] = ..., digest: _Optional[bytes] = ..., count: _Optional[int] = ...) -> None: ...
 
 class RowsStatus(_message.Message):
-    __slots__ = ("upto", "left_out", "lacks_upto")
+    __slots__ = ("upto", "left_out", "lacks_upto", "behind_seconds")
     UPTO_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     LACKS_UPTO_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_SECONDS_FIELD_NUMBER: _ClassVar[int]
     upto: int
     left_out: int
     lacks_upto: int
-    def __init__(self, upto: _Optional[int] = ..., left_out: _Optional[int] = ..., lacks_upto: _Optional[int] = ...) -> None: ...
+    behind_seconds: float
+    def __init__(self, upto: _Optional[int] = ..., left_out: _Optional[int] = ..., lacks_upto: _Optional[int] = ..., behind_seconds: _Optional[float] = ...) -> None: ...
 
 class StateCandidatesRequest(_message.Message):
     __slots__ = ("protocol_version", "source", "keys")

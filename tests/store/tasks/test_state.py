@@ -415,3 +415,20 @@ async def test_the_maker_gives_way_after_each_slice(monkeypatch: pytest.MonkeyPa
     await maker.making.moved()
     making.cancel()
     assert maker.rows() == {b"ka": b"{}", b"kb": b"{}"}
+
+
+async def test_rows_that_wait_are_behind_by_the_time_that_they_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    peers: dict[str, Maker] = {}
+    whole, late = await lagging(peers)
+    peers |= {"2": whole}
+    late.away, now = {"2"}, [100.0]
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
+    await late.all()
+    state = late.world.core.sources[A]
+    now[0] += 30
+    assert late.making.behind_seconds(state) == 30
+    late.away.clear()
+    await late.all()
+    assert late.making.behind_seconds(state) == 0

@@ -41,6 +41,12 @@ def check(
     clock_seconds: Annotated[
         float, typer.Option(min=0, help="Seconds that clocks of stores may be apart.")
     ] = 1.0,
+    row_lag_max: Annotated[
+        int, typer.Option(min=0, help="Stable messages that rows of the state may be behind.")
+    ] = 100_000,
+    row_lag_seconds: Annotated[
+        float, typer.Option(min=0, help="Seconds that rows of the state may be behind.")
+    ] = 60.0,
     tail_seconds: Annotated[
         float,
         typer.Option(
@@ -69,7 +75,15 @@ def check(
     from quorate.console.group.check import check as check_group
     from quorate.console.group.findings import Bounds, is_healthy
 
-    bounds = Bounds(lag_max, receiver_lag_max, subscriber_lag_max, certificate_days, clock_seconds)
+    bounds = Bounds(
+        lag_max,
+        receiver_lag_max,
+        subscriber_lag_max,
+        certificate_days,
+        clock_seconds,
+        row_lag_max,
+        row_lag_seconds,
+    )
     found = run(
         lambda: check_group(
             settings.stores, settings.timeout, pattern, bounds, tail_seconds, rows=rows

@@ -348,12 +348,13 @@ def _begun(
     return view, view.position(), steps, _read_on(steps)
 
 
-def rows_status(progress: Progress) -> store_v1.RowsStatus:
-    """Return the message of how far rows have come."""
+def rows_status(progress: Progress, behind_seconds: float = 0.0) -> store_v1.RowsStatus:
+    """Return the message of how far rows have come. behind_seconds: that they are behind."""
     return store_v1.RowsStatus(
         upto=progress.place.sequence,
         left_out=progress.left_out,
         lacks_upto=progress.lacks_upto,
+        behind_seconds=behind_seconds,
     )
 
 

@@ -29,6 +29,7 @@ from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_to_wire
 from quorate.store.engine import Engine
+from quorate.store.rules.row_lag import RowLag
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.walk import Stream, Walk, stable_upto, stream_of
 from quorate.store.storage.interface import Table, Write
@@ -90,6 +91,7 @@ class StateMaking:
         self.keyed = functools.lru_cache(4096)(self._keyed)
         self._progress = RowsProgress(engine.core.sources)
         self._large = LargeRows(engine, apart)
+        self._lag = RowLag()
         obsolete: dict[bytes, list[int]] = {}
         for prefix, progress in kept:
             keyed = self.keyed(progress.source.topic)
@@ -131,6 +133,17 @@ class StateMaking:
         if not self._has_keys(source.topic):
             return None
         return self._progress.of(source) or Progress(source, NO_PLACE, 0)
+
+    def behind_seconds(self, state: SourceState) -> float:
+        """Return the seconds that the rows of a source are behind what is stable."""
+        self._note_lag(state)
+        return self._lag.seconds(state.name, asyncio.get_running_loop().time())
+
+    def _note_lag(self, state: SourceState) -> None:
+        rows = self._progress.of(state.name)
+        upto = NOTHING if rows is None else rows.place.sequence
+        now = asyncio.get_running_loop().time()
+        self._lag.note(state.name, upto, stable_upto(state), now)
 
     def is_ready(self, topic: str) -> bool:
         """Return whether rows have all that was stable when somebody first asked for the topic.
@@ -254,6 +267,7 @@ class StateMaking:
             self._waiting.discard(source)
             return False
         lineage = state.lineage
+        self._note_lag(state)
         before = self._progress.of(source)
         if before is not None and not _is_in(before.place, lineage):
             # Rows of the generation that ended go first, so that none is ever left over.
@@ -388,6 +402,7 @@ class StateMaking:
         # Nobody waits for these rows: they can be made again, so they need no sync.
         await writer.durable(writer.submit((*rows, at), sync=False))
         self._progress.note(progress)
+        self._note_lag(state)
         self._is_there(state)
         self._tell()
 
@@ -401,6 +416,7 @@ class StateMaking:
         """Remove what is of no more use, and forget what has ended with it."""
         for source in await self._sweep.look():
             self._walk.forget(source)
+            self._lag.forget(source)
         for source in list(self._due):
             if source not in self._engine.core.sources:
                 del self._due[source]
