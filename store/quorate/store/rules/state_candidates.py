@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
-from quorate.protocol.columns import Body, before_keyed_payloads, before_payload
+from quorate.protocol.columns import Body, around_key, before_payload
 from quorate.protocol.framing import BatchHeader, body_of, head_bytes
 from quorate.protocol.keying import Keying
 from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
@@ -18,8 +18,10 @@ from quorate.protocol.ranges import Range
 from quorate.store.storage.state_records import (
     NEVER,
     PACKED_BYTES,
+    around_sequence_and_time,
     leaves_no_row,
     pack_before_body,
+    pack_sequence_and_time,
 )
 
 
@@ -125,16 +127,30 @@ def _with_keys_alone(batch: _Batch, rows: Sequence[int]) -> Iterable[bytes]:
         payloads = [payloads[row] for row in rows]
         keys = [keys[row] for row in rows]
         times = [times[row] for row in rows]
-    befores = before_keyed_payloads(keys)
-    heads = map(
-        pack_before_body,
-        repeat(batch.header.epoch),
-        map(first.__add__, rows),
-        times,
-        repeat(NEVER),
-        map(len, befores),
-    )
-    return map(b"".join, zip(heads, befores, payloads, strict=True))
+    own = map(pack_sequence_and_time, map(first.__add__, rows), times)
+    lengths = list(map(len, keys))
+    around = {length: _around(batch.header.epoch, length) for length in set(lengths)}
+    if len(around) == 1:
+        ((epoch, before_key, behind_key),) = around.values()
+        parts = zip(
+            repeat(epoch), own, repeat(before_key), keys, repeat(behind_key), payloads, strict=False
+        )
+        return map(b"".join, parts)
+    return [
+        b"".join((around[length][0], facts, around[length][1], key, around[length][2], payload))
+        for length, facts, key, payload in zip(lengths, own, keys, payloads, strict=True)
+    ]
+
+
+def _around(epoch: int, key_bytes: int) -> tuple[bytes, bytes, bytes]:
+    """Return the parts of a candidate that depend on the length of its key alone.
+
+    They come before the sequence number and the time, before the key, and behind it.
+    """
+    before_key, behind_key = around_key(key_bytes)
+    payload_at = len(before_key) + key_bytes + len(behind_key)
+    first, second = around_sequence_and_time(epoch, payload_at)
+    return first, second + before_key, behind_key
 
 
 def _of_any(keying: Keying, batch: _Batch, rows: Iterable[int]) -> Iterable[bytes]:

@@ -104,7 +104,10 @@ def rows_to_write(prefix: bytes, session_id: int, packed: Mapping[bytes, bytes])
     """
     before, behind = _ROWS + prefix, _END + _SESSION.pack(session_id)
     ordered = sorted(packed)
-    keys = [before + key.replace(b"\0", b"\0\xff") + behind for key in ordered]
+    if b"\0" in b"".join(ordered):
+        keys = [before + key.replace(b"\0", b"\0\xff") + behind for key in ordered]
+    else:
+        keys = [before + key + behind for key in ordered]
     values = map(packed.__getitem__, ordered)
     return list(map(_write, zip(repeat(Table.STATE), keys, values, strict=False)))
 
@@ -174,6 +177,14 @@ def pack_candidate(candidate: Candidate) -> bytes:
 
 pack_before_body = _ROW.pack
 """Pack what a row has before the body of its message: epoch, sequence, times and payload_at."""
+pack_sequence_and_time = struct.Struct(">qq").pack
+"""Pack the two fields of a row that differ from message to message. They follow its epoch."""
+
+
+def around_sequence_and_time(epoch: int, payload_at: int) -> tuple[bytes, bytes]:
+    """Return what the row of a message that does not expire has before and behind these fields."""
+    packed = _ROW.pack(epoch, 0, 0, NEVER, payload_at)
+    return packed[:8], packed[24:]
 
 
 PACKED_BYTES = _ROW_BYTES
