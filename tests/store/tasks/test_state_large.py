@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests import seams
 from tests.store.state import TOPIC, A, B, Maker, Message, keyed
 
 from quorate.protocol.errors import StorageUnreadable
 from quorate.store.rpc.state_reading import Asked, Watched
-from quorate.store.rules import state_candidates
-from quorate.store.storage import large_rows
 from quorate.store.storage.interface import Table, Write
 from quorate.store.storage.state_records import unpack_candidate
-from quorate.store.tasks import state_peers
 from quorate.v1 import store_pb2 as store_v1
 
 ALL = Asked((), None, None, None, 0, counts_only=False)
@@ -21,9 +19,9 @@ LARGE, OTHER = bytes(range(256)) * 4, b"other" * 100
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row of over 256 bytes, or so, is large here, and has parts of 100 bytes."""
-    for module in (state_candidates, state_peers):
-        monkeypatch.setattr(module, "WHOLE_BATCH_BYTES_MAX", 256)
-    monkeypatch.setattr(large_rows, "FRAGMENT_BYTES", 100)
+    seams.STATE_CANDIDATES_BYTES_MAX.replace(monkeypatch, 256)
+    seams.STATE_PEERS_BYTES_MAX.replace(monkeypatch, 256)
+    seams.STATE_LARGE_PART_BYTES.replace(monkeypatch, 100)
 
 
 def begun() -> Maker:

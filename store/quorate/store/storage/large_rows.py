@@ -50,7 +50,7 @@ class LargeRow:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What says that there are parts of a row."""
+    """A note that there are parts of a row."""
 
     key: bytes
     row_key: bytes
