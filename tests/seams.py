@@ -160,6 +160,9 @@ LAG_SECONDS_IN_SUBSCRIBE = Seam(STORE_SUBSCRIBE, "LAG_SECONDS")
 STORE_SUBSCRIBE_CHUNK_ROWS_MAX = Seam(STORE_SUBSCRIBE, "_CHUNK_ROWS_MAX")
 STORE_SUBSCRIBE_READ_PASSED = Seam(STORE_SUBSCRIBE, "_read_passed")
 
+STATE_CANDIDATES_BYTES_MAX = Seam("quorate.store.rules.state_candidates", "WHOLE_BATCH_BYTES_MAX")
+STATE_LARGE_PART_BYTES = Seam("quorate.store.storage.large_rows", "FRAGMENT_BYTES")
+STATE_PEERS_BYTES_MAX = Seam("quorate.store.tasks.state_peers", "WHOLE_BATCH_BYTES_MAX")
 STATE_MAKING = "quorate.store.tasks.state"
 STATE_MAKING_GIVE_WAY = Seam(STATE_MAKING, "give_way")
 STATE_MAKING_GOES_ON_FROM = Seam(STATE_MAKING, "StateMaking.goes_on_from")

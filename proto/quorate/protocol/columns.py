@@ -108,10 +108,12 @@ def before_payload(
     return b"".join((bytes((kinds,)), *parts, _EQUAL))
 
 
-def before_keyed_payloads(keys: Sequence[bytes]) -> list[bytes]:
-    """Return what `before_payload` returns for messages that have keys and nothing else."""
-    before_key = {length: _KEY_ALONE + _size(length) for length in set(map(len, keys))}
-    return [before_key[len(key)] + key + _EQUAL for key in keys]
+def around_key(key_bytes: int) -> tuple[bytes, bytes]:
+    """Return what `before_payload` has before and behind a key, if there is nothing else.
+
+    key_bytes: the length of the key.
+    """
+    return _KEY_ALONE + _size(key_bytes), _EQUAL
 
 
 def key_of_one(body: bytes) -> bytes | None:

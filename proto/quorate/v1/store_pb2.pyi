@@ -1419,16 +1419,26 @@ class StateKey(_message.Message):
     def __init__(self, raw: _Optional[bytes] = ..., values: _Optional[str] = ...) -> None: ...
 
 class QueryStateResponse(_message.Message):
-    __slots__ = ("position", "rows", "end", "payload")
+    __slots__ = ("position", "rows", "end", "payload", "part")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
     position: Position
     rows: _containers.RepeatedScalarFieldContainer[bytes]
     end: StateEnd
     payload: str
-    def __init__(self, position: _Optional[_Union[Position, _Mapping]] = ..., rows: _Optional[_Iterable[bytes]] = ..., end: _Optional[_Union[StateEnd, _Mapping]] = ..., payload: _Optional[str] = ...) -> None: ...
+    part: RowPart
+    def __init__(self, position: _Optional[_Union[Position, _Mapping]] = ..., rows: _Optional[_Iterable[bytes]] = ..., end: _Optional[_Union[StateEnd, _Mapping]] = ..., payload: _Optional[str] = ..., part: _Optional[_Union[RowPart, _Mapping]] = ...) -> None: ...
+
+class RowPart(_message.Message):
+    __slots__ = ("data", "ends")
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    ENDS_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    ends: bool
+    def __init__(self, data: _Optional[bytes] = ..., ends: bool = ...) -> None: ...
 
 class StateEnd(_message.Message):
     __slots__ = ("count",)
@@ -1455,14 +1465,16 @@ class WatchStateRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., where: _Optional[str] = ..., select: _Optional[str] = ..., behind: _Optional[_Union[Position, _Mapping]] = ..., at_least: _Optional[_Union[Position, _Mapping]] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
 
 class WatchStateResponse(_message.Message):
-    __slots__ = ("begins_anew", "changes", "position")
+    __slots__ = ("begins_anew", "changes", "position", "part")
     BEGINS_ANEW_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
     begins_anew: bool
     changes: _containers.RepeatedCompositeFieldContainer[StateChange]
     position: Position
-    def __init__(self, begins_anew: bool = ..., changes: _Optional[_Iterable[_Union[StateChange, _Mapping]]] = ..., position: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
+    part: RowPart
+    def __init__(self, begins_anew: bool = ..., changes: _Optional[_Iterable[_Union[StateChange, _Mapping]]] = ..., position: _Optional[_Union[Position, _Mapping]] = ..., part: _Optional[_Union[RowPart, _Mapping]] = ...) -> None: ...
 
 class StateChange(_message.Message):
     __slots__ = ("key", "row", "reason", "by")
@@ -1499,14 +1511,16 @@ class DigestStateResponse(_message.Message):
     def __init__(self, position: _Optional[_Union[Position, _Mapping]] = ..., digest: _Optional[bytes] = ..., count: _Optional[int] = ...) -> None: ...
 
 class RowsStatus(_message.Message):
-    __slots__ = ("upto", "left_out", "lacks_upto")
+    __slots__ = ("upto", "left_out", "lacks_upto", "behind_seconds")
     UPTO_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     LACKS_UPTO_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_SECONDS_FIELD_NUMBER: _ClassVar[int]
     upto: int
     left_out: int
     lacks_upto: int
-    def __init__(self, upto: _Optional[int] = ..., left_out: _Optional[int] = ..., lacks_upto: _Optional[int] = ...) -> None: ...
+    behind_seconds: float
+    def __init__(self, upto: _Optional[int] = ..., left_out: _Optional[int] = ..., lacks_upto: _Optional[int] = ..., behind_seconds: _Optional[float] = ...) -> None: ...
 
 class StateCandidatesRequest(_message.Message):
     __slots__ = ("protocol_version", "source", "keys")
@@ -1519,16 +1533,18 @@ class StateCandidatesRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., keys: _Optional[str] = ...) -> None: ...
 
 class StateCandidatesResponse(_message.Message):
-    __slots__ = ("place", "rows", "candidates", "end")
+    __slots__ = ("place", "rows", "candidates", "end", "part")
     PLACE_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
     place: Place
     rows: RowsStatus
     candidates: _containers.RepeatedCompositeFieldContainer[StateCandidate]
     end: bool
-    def __init__(self, place: _Optional[_Union[Place, _Mapping]] = ..., rows: _Optional[_Union[RowsStatus, _Mapping]] = ..., candidates: _Optional[_Iterable[_Union[StateCandidate, _Mapping]]] = ..., end: bool = ...) -> None: ...
+    part: RowPart
+    def __init__(self, place: _Optional[_Union[Place, _Mapping]] = ..., rows: _Optional[_Union[RowsStatus, _Mapping]] = ..., candidates: _Optional[_Iterable[_Union[StateCandidate, _Mapping]]] = ..., end: bool = ..., part: _Optional[_Union[RowPart, _Mapping]] = ...) -> None: ...
 
 class StateCandidate(_message.Message):
     __slots__ = ("key", "epoch", "sequence", "time_ns", "expires_ns", "row")

@@ -26,7 +26,7 @@ class LeftReason(enum.Enum):
     NO_MATCH = "no_match"
     """The new row does not pass `where`."""
     DELETED = "deleted"
-    """The key was deleted. Or its last message is too large for a row."""
+    """The key was deleted."""
     EXPIRED = "expired"
     """The row has expired."""
     ENDED = "ended"

@@ -22,6 +22,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import StoreAddress, check_topic
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.payloads import PayloadFormat
+from quorate.protocol.row_parts import RowJoining
 from quorate.protocol.wire import position_from_wire
 from quorate.subscriber.begin import read_time
 from quorate.subscriber.io.sql import RowTable, Statement
@@ -393,6 +394,7 @@ class State:
     ) -> AsyncGenerator[store_v1.QueryStateResponse, None]:
         with self._connections.connect(store.address) as connection:
             call = connection.store.QueryState(request)
+            joining = RowJoining(str(store))
             try:
                 with errors_of(store.address):
                     while True:
@@ -400,6 +402,12 @@ class State:
                             response = await call.read()
                         if not isinstance(response, store_v1.QueryStateResponse):
                             raise Unreachable(store.address, "it ended the answer")
+                        if (
+                            response.HasField("part")
+                            and (row := joining.take(response.part.data, response.part.ends))
+                            is not None
+                        ):
+                            response.rows.insert(0, row)
                         yield response
                         if response.HasField("end"):
                             self._connections.keep(store.address)

@@ -25,6 +25,7 @@ from quorate.protocol.errors import (
     QuorateError,
     Unreachable,
 )
+from quorate.protocol.row_parts import RowJoining
 from quorate.protocol.wire import bookmark_from_wire, position_from_wire, position_to_wire
 from quorate.subscriber.changes import Change, Left, LeftReason, Updated
 from quorate.subscriber.items import Completed
@@ -213,6 +214,7 @@ class Watching:
     ) -> AsyncGenerator[store_v1.WatchStateResponse, None]:
         with self._connections.connect(address) as connection:
             call = connection.store.WatchState(request)
+            joining = RowJoining(address)
             try:
                 with errors_of(address):
                     while True:
@@ -220,6 +222,13 @@ class Watching:
                             response = await call.read()
                         if not isinstance(response, store_v1.WatchStateResponse):
                             raise Unreachable(address, "it ended the answer")
+                        if (
+                            response.HasField("part")
+                            and (row := joining.take(response.part.data, response.part.ends))
+                            is not None
+                            and response.changes
+                        ):
+                            response.changes[0].row = row
                         yield response
             finally:
                 call.cancel()

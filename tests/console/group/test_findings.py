@@ -226,6 +226,19 @@ def test_a_subscriber_that_is_far_behind() -> None:
     assert assess(seen, Bounds(subscriber_lag_max=11), {}) == []
 
 
+def test_rows_that_are_far_behind() -> None:
+    one, other = pair()
+    for each in (one, other):
+        each.sources[0].rows.upto = each.sources[0].stable_upto
+    one.sources[0].rows.upto -= 11
+    one.sources[0].rows.behind_seconds = 2.5
+    assert found(one, other, bounds=Bounds(row_lag_max=11, row_lag_seconds=2.5)) == []
+    for bounds in (Bounds(row_lag_max=10), Bounds(row_lag_seconds=2.4)):
+        finding = only(found(one, other, bounds=bounds))
+        assert (finding.kind, finding.severity) == (Kind.ROWS_BEHIND, Severity.WARNING)
+        assert "rows of orders/0x10 at store a are 11 messages and 2.5 s behind" in finding.what
+
+
 def test_a_certificate_that_ends_soon() -> None:
     one, other = pair(clock_ns=1_000 * DAY * 10**9, certificate_ends=1_010.0 * DAY)
     finding = only(found(one, other))

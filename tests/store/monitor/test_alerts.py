@@ -47,6 +47,7 @@ QUIET = {
     'quorate_conflicts{job="g", instance="a", topic="t"}': "0" + HOUR,
     'quorate_receiver_lag_messages{job="g", instance="a", topic="t"}': "99000" + HOUR,
     'quorate_row_lag_messages{job="g", instance="a", topic="t"}': "99000" + HOUR,
+    'quorate_row_lag_seconds{job="g", instance="a", topic="t"}': "59" + HOUR,
     'quorate_certificate_end_timestamp_seconds{job="g", instance="a"}': "700000" + HOUR,
     'quorate_queue_dispatches{job="g", instance="a", queue="q"}': "1" + HOUR,
     'quorate_queue_dispatches{job="g", instance="b", queue="q"}': "0" + HOUR,

@@ -108,9 +108,10 @@ def test_the_sums_of_a_topic() -> None:
             live=True,
             limbo=True,
             receivers=receivers,
-            rows=store_v1.RowsStatus(upto=9, left_out=2),
+            rows=store_v1.RowsStatus(upto=9, left_out=2, behind_seconds=1.5),
         )
     )
     assert (topic.messages, topic.lacking, topic.unstable) == (15, 5, 5)
     assert (topic.sources, topic.live_sources, topic.limbo_sources, topic.receivers) == (1, 1, 1, 2)
     assert (topic.receiver_lag, topic.row_lag, topic.rowless) == (15, 5, 2)
+    assert topic.row_lag_seconds == 1.5

@@ -19,7 +19,6 @@ from tests.store.state import (
     C,
     Maker,
     Message,
-    batch_of,
     does,
     expected,
     history,
@@ -27,16 +26,13 @@ from tests.store.state import (
 )
 
 from quorate.protocol.bookmarks import Place, Position
-from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import Missing
 from quorate.protocol.ranges import Range
-from quorate.store.rules.state_candidates import candidates_of
 from quorate.store.storage.index import entries
 from quorate.store.storage.interface import Table, Write
 from quorate.store.storage.records import position_key
 from quorate.store.storage.rocksdb import RocksStorage
-from quorate.store.storage.state_records import unpack_candidate
 
 TRADES = SourceName("trades", 1)
 
@@ -386,27 +382,6 @@ async def test_a_deletion_goes_once_its_message_left_the_journal() -> None:
     assert maker.stored() == []
 
 
-async def test_a_message_that_is_too_large_leaves_its_key_without_a_row() -> None:
-    maker = Maker()
-    maker.begins(A, 1)
-    maker.sends(A, 1, 0, [Message(b"a", b"small", 1), Message(b"b", b"small", 1)])
-    maker.stable(A, 0)
-    await maker.all()
-    frame = batch_of(A, 1, 2, [Message(b"a", b"x" * 2_000_000, 2)])
-    rows, left_out = _candidates(frame)
-    assert left_out == 0
-    (row,) = rows.items()
-    assert row[0] == b"ka"
-    assert not unpack_candidate(b"." * 8, row[1]).body
-
-
-def _candidates(frame: bytes) -> Any:
-    keying = keyed()(TOPIC)
-    assert keying is not None
-    header = read_header(frame)
-    return candidates_of(keying, frame, header, Range(header.first, header.last))
-
-
 async def test_rows_give_way_only_while_batches_come() -> None:
     """A store that makes rows anew, and to which nobody sends, makes them as fast as it can."""
     maker = Maker()
@@ -440,3 +415,20 @@ async def test_the_maker_gives_way_after_each_slice(monkeypatch: pytest.MonkeyPa
     await maker.making.moved()
     making.cancel()
     assert maker.rows() == {b"ka": b"{}", b"kb": b"{}"}
+
+
+async def test_rows_that_wait_are_behind_by_the_time_that_they_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    peers: dict[str, Maker] = {}
+    whole, late = await lagging(peers)
+    peers |= {"2": whole}
+    late.away, now = {"2"}, [100.0]
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
+    await late.all()
+    state = late.world.core.sources[A]
+    now[0] += 30
+    assert late.making.behind_seconds(state) == 30
+    late.away.clear()
+    await late.all()
+    assert late.making.behind_seconds(state) == 0

@@ -44,6 +44,12 @@ def check(
     queue_backlog_max: Annotated[
         int, typer.Option(min=0, help="Messages of a queue that may wait for a consumer.")
     ] = 10_000,
+    row_lag_max: Annotated[
+        int, typer.Option(min=0, help="Stable messages that rows of the state may be behind.")
+    ] = 100_000,
+    row_lag_seconds: Annotated[
+        float, typer.Option(min=0, help="Seconds that rows of the state may be behind.")
+    ] = 60.0,
     tail_seconds: Annotated[
         float,
         typer.Option(
@@ -79,6 +85,8 @@ def check(
         certificate_days,
         clock_seconds,
         queue_backlog_max,
+        row_lag_max,
+        row_lag_seconds,
     )
     found = run(
         lambda: check_group(

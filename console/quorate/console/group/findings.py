@@ -43,6 +43,7 @@ class Kind(enum.StrEnum):
     HELD = "held"
     FULL = "full"
     LAG = "lag"
+    ROWS_BEHIND = "rows-behind"
     PEER = "peer"
     REPLICA = "replica"
     RECEIVER = "receiver"
@@ -105,6 +106,10 @@ class Bounds:
     """Seconds that the clocks of two stores may be apart."""
     queue_backlog_max: int = 10_000
     """Messages of a queue that may wait for a consumer."""
+    row_lag_max: int = 100_000
+    """Stable messages that the rows of a store may be behind."""
+    row_lag_seconds: float = 60.0
+    """Seconds that they may be behind."""
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""Findings about the rows of the state of the world: stores that have different ones.
+"""Findings about the rows of the state of the world: stores that have different ones, or old ones.
 
 Pure. Rows are made of what is stable, by one rule. So stores at one position have the same ones.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from quorate.console.group.findings import Finding, Kind, Severity
+from quorate.console.group.findings import Bounds, Finding, Kind, Severity
 from quorate.console.group.row_digests import RowDigest
+from quorate.console.group.source_status import SourceView
 from quorate.v1.store_pb2 import StatusResponse
 
 
@@ -22,6 +23,23 @@ def topics_with_rows(reached: Iterable[StatusResponse]) -> list[str]:
             if source.HasField("rows")
         }
     )
+
+
+def rows_behind(view: SourceView, bounds: Bounds) -> Iterator[Finding]:
+    """Yield a finding for each store whose rows of a source are far behind what is stable."""
+    for store, source in sorted(view.at.items()):
+        if not source.HasField("rows"):
+            continue
+        behind, seconds = max(0, source.stable_upto - source.rows.upto), source.rows.behind_seconds
+        if behind > bounds.row_lag_max or seconds > bounds.row_lag_seconds:
+            yield Finding(
+                Severity.WARNING, Kind.ROWS_BEHIND, str(view.name),
+                f"The rows of {view.name} at store {store} are {behind:,} messages and "
+                f"{seconds:,.1f} s behind what is stable.",
+                "Queries there have old answers, and those with at_least wait.",
+                "Wait if the store has just started, or its topic got other keys. Otherwise give "
+                "it more of the processor, and look at its log: it may wait for a peer.",
+            )  # fmt: skip
 
 
 def rows_differ(topic: str, digests: Mapping[str, RowDigest]) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from quorate.console.group.agreement import lineages_differ
 from quorate.console.group.findings import Bounds, Finding, Kind, Severity
+from quorate.console.group.row_findings import rows_behind
 from quorate.console.group.source_status import SourceView
 from quorate.protocol.identity import SourceName
 from quorate.v1.store_pb2 import SubscriptionStatus
@@ -32,6 +33,7 @@ def of_source(view: SourceView, bounds: Bounds, earlier: Tails) -> Iterator[Find
     yield from _tail(view, earlier)
     yield from _receivers(view, bounds)
     yield from _kept(view)
+    yield from rows_behind(view, bounds)
 
 
 def _tail(view: SourceView, earlier: Tails) -> Iterator[Finding]:

@@ -243,6 +243,8 @@ class SourceView:
                     "upto": source.rows.upto,
                     "left_out": source.rows.left_out,
                     "lacks_upto": source.rows.lacks_upto,
+                    "behind": max(0, source.stable_upto - source.rows.upto),
+                    "behind_seconds": round(source.rows.behind_seconds, 3),
                 }
                 for store, source in at.items()
                 if source.HasField("rows")

@@ -165,8 +165,8 @@ ALERTS = (
         "QuorateRowsBehind",
         Severity.WARNING,
         10,
-        "quorate_row_lag_messages > 100000",
-        "The rows of {{ $labels.topic }} at {{ $labels.instance }} are over 100,000 messages old.",
+        "quorate_row_lag_messages > 100000 or quorate_row_lag_seconds > 60",
+        "The rows of {{ $labels.topic }} at {{ $labels.instance }} are far behind what is stable.",
     ),
     Alert(
         "QuorateQueueNotDispatched",

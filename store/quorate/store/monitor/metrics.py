@@ -67,6 +67,7 @@ class Topic:
     conflicts: int = 0
     receiver_lag: int = 0
     row_lag: int = 0
+    row_lag_seconds: float = 0.0
     rowless: int = 0
 
     def add(self, source: store_v1.SourceStatus) -> None:
@@ -93,6 +94,7 @@ class Topic:
         self.receiver_lag = max(self.receiver_lag, *behind, 0)
         if source.HasField("rows"):
             self.row_lag += max(0, source.stable_upto - source.rows.upto)
+            self.row_lag_seconds = max(self.row_lag_seconds, source.rows.behind_seconds)
             self.rowless += source.rows.left_out
 
 
@@ -216,6 +218,8 @@ TOPIC: tuple[Described[Topic], ...] = (
               lambda topic: topic.receiver_lag),
     Described("row_lag_messages", GAUGE, "Stable messages of which no rows are made yet.",
               lambda topic: topic.row_lag),
+    Described("row_lag_seconds", GAUGE, "Seconds that rows take to have what is stable.",
+              lambda topic: topic.row_lag_seconds),
     Described("rowless_messages", GAUGE, "Messages that make no row: they lack a key.",
               lambda topic: topic.rowless),
 )  # fmt: skip

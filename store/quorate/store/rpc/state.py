@@ -27,6 +27,8 @@ from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.identity import check_topic
 from quorate.protocol.keying import Keying
+from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
+from quorate.protocol.row_parts import parts_of
 from quorate.protocol.times import moment_of
 from quorate.protocol.wire import position_from_wire, position_to_wire, source_from_wire
 from quorate.store.engine import Engine
@@ -126,6 +128,13 @@ class StateQueries:
         while True:
             check_running()
             for row in read.rows:
+                if len(row) > WHOLE_BATCH_BYTES_MAX:
+                    yield response
+                    for data, ends in parts_of(row):
+                        part = store_v1.RowPart(data=data, ends=ends)
+                        yield store_v1.QueryStateResponse(part=part)
+                    response, size, said_at = store_v1.QueryStateResponse(), 0, time.monotonic()
+                    continue
                 response.rows.append(row)
                 size += len(row)
                 if size > RESPONSE_BYTES:
@@ -216,9 +225,19 @@ class StateQueries:
         while (found := await self.run(lambda: next(steps, None))) is not None:
             check_running()
             for at in range(0, len(found), _CANDIDATES_AT_ONCE):
-                yield store_v1.StateCandidatesResponse(
-                    candidates=found[at : at + _CANDIDATES_AT_ONCE]
-                )
+                response = store_v1.StateCandidatesResponse()
+                for candidate in found[at : at + _CANDIDATES_AT_ONCE]:
+                    if len(candidate.row) <= WHOLE_BATCH_BYTES_MAX:
+                        response.candidates.append(candidate)
+                        continue
+                    for data, ends in parts_of(candidate.row):
+                        part = store_v1.RowPart(data=data, ends=ends)
+                        alone = store_v1.StateCandidatesResponse(part=part)
+                        if ends:
+                            candidate.ClearField("row")
+                            alone.candidates.append(candidate)
+                        yield alone
+                yield response
             if not found:
                 yield store_v1.StateCandidatesResponse()
         yield store_v1.StateCandidatesResponse(end=True)
@@ -329,12 +348,13 @@ def _begun(
     return view, view.position(), steps, _read_on(steps)
 
 
-def rows_status(progress: Progress) -> store_v1.RowsStatus:
-    """Return the message of how far rows have come."""
+def rows_status(progress: Progress, behind_seconds: float = 0.0) -> store_v1.RowsStatus:
+    """Return the message of how far rows have come. behind_seconds: that they are behind."""
     return store_v1.RowsStatus(
         upto=progress.place.sequence,
         left_out=progress.left_out,
         lacks_upto=progress.lacks_upto,
+        behind_seconds=behind_seconds,
     )
 
 

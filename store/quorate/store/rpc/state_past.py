@@ -124,15 +124,11 @@ class Past:
         retained_from = state.held.retained_from
         while changed and last >= retained_from:
             part = Range(max(retained_from, last - numbers + 1), last)
-            found, size = self._read(state, part)
-            for key in changed & found.keys():
-                packed = found[key]
+            found, size = self._read(state, part, changed)
+            for key, packed in found.items():
                 self._found[row_key(self._prefix, key, session_id)] = packed
                 self._bytes += len(packed)
-            if self._bytes > CHANGED_BYTES_MAX:
-                raise self._lacks(
-                    f"what has changed since has more than {CHANGED_BYTES_MAX:,} bytes"
-                )
+            self._check_bytes(0)
             changed = changed - found.keys()
             last = part.first - 1
             fitting = len(part) * SLICE_BYTES // max(size, 1)
@@ -144,8 +140,17 @@ class Past:
                 f"be the rows of {len(changed):,} keys that have changed since"
             )
 
-    def _read(self, state: SourceState, part: Range) -> tuple[dict[bytes, bytes], int]:
-        """Return the candidates in a part of a stream, packed, and how many bytes were read."""
+    def _check_bytes(self, more: int) -> None:
+        if self._bytes + more > CHANGED_BYTES_MAX:
+            raise self._lacks(f"what has changed since has more than {CHANGED_BYTES_MAX:,} bytes")
+
+    def _read(
+        self, state: SourceState, part: Range, changed: set[bytes]
+    ) -> tuple[dict[bytes, bytes], int]:
+        """Return the candidates of these keys in a part of a stream, packed.
+
+        With them how many bytes were read.
+        """
         found: dict[bytes, bytes] = {}
         first, size = part.first, 0
         while first <= part.last:
@@ -160,8 +165,9 @@ class Past:
             if read.upto is None:
                 why = "is not there" if read.problem is None else read.problem.problem
                 raise self._lacks(f"message {first:,} of {state.name} cannot be read: {why}")
-            found |= read.candidates
-            size += read.bytes
+            found |= {key: read.candidates[key] for key in changed & read.candidates.keys()}
+            self._check_bytes(sum(map(len, found.values())))
+            size += read.size
             first = read.upto + 1
         return found, size
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position
 from quorate.protocol.errors import InvalidArgument
@@ -26,6 +28,7 @@ from quorate.store.rules.state_rows import (
 )
 from quorate.store.rules.state_shown import ShownRow
 from quorate.store.storage.interface import Reads, Row, Table
+from quorate.store.storage.large_rows import LacksPayload, whole
 from quorate.store.storage.state_records import (
     Candidate,
     Progress,
@@ -48,6 +51,8 @@ STEP_ROWS_MAX = 1024
 """The most rows that one step reads."""
 SORTED_MAX = 100_000
 """The most rows that a store sorts for one query."""
+
+T = TypeVar("T")
 
 Change = store_v1.StateChange
 _FETCHED = 16
@@ -94,7 +99,9 @@ class StateView:
         self._topic = topic
         self._generations = generations
         self._now_ns = now_ns
-        self._shown = ShownRow(topic, self._form)
+        # A method of this object would keep it, and so the frozen table, until a collection.
+        self._whole = partial(whole, frozen, keyed.prefix)
+        self._shown = ShownRow(topic, self._form, None, self._whole)
         self.count = 0
         """The rows that passed so far."""
 
@@ -120,13 +127,13 @@ class StateView:
             yield from self._sorted(asked, asked.ordering)
             return
         members = None if asked.where is None else asked.where.members
-        shown = ShownRow(self._topic, self._form, members)
+        shown = ShownRow(self._topic, self._form, members, self._whole)
         for rows in self._rows(asked.keys):
             chosen = _chosen(rows, asked.where, shown)
             room = asked.limit - self.count if asked.limit else len(chosen)
             self.count += len(chosen)
             kept = [] if asked.counts_only else chosen[: max(0, room)]
-            yield [self._given(row, asked.select) for row in kept]
+            yield from _in_steps((self._given(row, asked.select) for row in kept), len)
             if asked.limit and not asked.counts_only and self.count >= asked.limit:
                 return
 
@@ -144,18 +151,21 @@ class StateView:
             first = stored[-1][0] + b"\0"
             limit = _limit(stored)
             unpacked = ((key_of(key), unpack_candidate(key, value)) for key, value in stored)
-            yield [
-                store_v1.StateCandidate(
-                    key=key,
-                    epoch=each.epoch,
-                    sequence=each.sequence,
-                    time_ns=each.time_ns,
-                    expires_ns=each.expires_ns,
-                    row=each.body,
-                )
-                for key, each in unpacked
-                if each.session_id == source.session_id
-            ]
+            yield from _in_steps(
+                (
+                    store_v1.StateCandidate(
+                        key=key,
+                        epoch=each.epoch,
+                        sequence=each.sequence,
+                        time_ns=each.time_ns,
+                        expires_ns=each.expires_ns,
+                        row=self._whole(each).body,
+                    )
+                    for key, each in unpacked
+                    if each.session_id == source.session_id
+                ),
+                store_v1.StateCandidate.ByteSize,
+            )
 
     def digest(self) -> Iterator[StateDigest]:
         """Yield the digest of the topic's rows, after each step. The last one is complete."""
@@ -175,22 +185,39 @@ class StateView:
         """
         before = None if since is None else _numbers(since, self._topic)
         for stored in self._stored(()):
-            yield [
-                change
-                for key, candidates in by_key(stored)
-                if before is None or has_changed(candidates, self._generations, before)
-                if (change := self._change(key, candidates, watched)).row or before is not None
-            ]
+            yield from _in_steps(
+                (
+                    change
+                    for key, candidates in by_key(stored)
+                    if before is None or has_changed(candidates, self._generations, before)
+                    if (change := self._change(key, candidates, watched)).row or before is not None
+                ),
+                Change.ByteSize,
+            )
 
-    def changes_of(self, watched: Watched, keys: Sequence[bytes]) -> list[Change]:
-        """Return the rows of these keys, and of those without a row the reason why.
+    def changes_of(self, watched: Watched, keys: Sequence[bytes]) -> Iterator[list[Change]]:
+        """Yield the rows of these keys, and of those without a row the reason why, in steps.
 
         Raises StorageFailed, CorruptBatch, Malformed.
         """
         found = {
             key: candidates for stored in self._stored(keys) for key, candidates in by_key(stored)
         }
-        return [self._change(key, found.get(key, ()), watched) for key in keys]
+        yield from _in_steps(
+            (self._change_now(key, found.get(key, []), watched) for key in keys), Change.ByteSize
+        )
+
+    def _change_now(self, key: bytes, candidates: list[Candidate], watched: Watched) -> Change:
+        """Return a change of a table that is not frozen: a large row may have been replaced."""
+        while True:
+            try:
+                return self._change(key, candidates, watched)
+            except LacksPayload:
+                stored = rows_with_key(self._frozen, self._prefix, key)
+                again = [unpack_candidate(*each) for each in stored]
+                if again == candidates:
+                    raise
+                candidates = again
 
     def _change(self, key: bytes, candidates: Iterable[Candidate], watched: Watched) -> Change:
         newest = newest_of(candidates, self._generations)
@@ -243,16 +270,33 @@ class StateView:
         for at in range(0, len(best), _FETCHED):
             keys = [each.row_key for each in best[at : at + _FETCHED]]
             found = zip(keys, self._frozen.get(Table.STATE, keys), strict=True)
-            yield [
-                self._given(unpack_candidate(key, value), asked.select)
-                for key, value in found
-                if value
-            ]
+            yield from _in_steps(
+                (
+                    self._given(unpack_candidate(key, value), asked.select)
+                    for key, value in found
+                    if value
+                ),
+                len,
+            )
 
     def _given(self, row: Candidate, select: Projection | None) -> bytes:
         """Return a row as it is given: a batch of one message. Raises CorruptBatch."""
+        row = self._whole(row)
         payload = None if select is None else select.of(row.payload, self._form)
         return frame_of(self._topic, row, payload)
+
+
+def _in_steps(items: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield all items in lists of a bounded size, one list at least. The items may be large."""
+    step: list[T] = []
+    size = 0
+    for each in items:
+        step.append(each)
+        size += size_of(each)
+        if size > STEP_BYTES:
+            yield step
+            step, size = [], 0
+    yield step
 
 
 def _key_to_wire(packed: bytes) -> store_v1.StateKey:

@@ -15,6 +15,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from quorate.protocol.bookmarks import NO_PLACE, Position
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.projection import Projection
+from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
+from quorate.protocol.row_parts import parts_of
 from quorate.protocol.wire import position_to_wire
 from quorate.store.rpc.state import RESPONSE_BYTES, StateQueries, position_in
 from quorate.store.rpc.state_reading import Change, Watched
@@ -97,7 +99,8 @@ class StateWatch:
             keys, position = watcher.take(), making.position(self._topic)
             view = queries.view_of_now(self._topic, self._keyed)
             parts = (keys[at : at + _KEYS_AT_ONCE] for at in range(0, len(keys), _KEYS_AT_ONCE))
-            async for response in self._packed(view.changes_of(self._watched, x) for x in parts):
+            steps = (step for part in parts for step in view.changes_of(self._watched, part))
+            async for response in self._packed(steps):
                 yield response
             yield self._has_come_to(position)
 
@@ -115,6 +118,12 @@ class StateWatch:
         while (step := await self._queries.run(lambda: next(steps, None))) is not None:
             self._check_running()
             for change in step:
+                if len(change.row) > WHOLE_BATCH_BYTES_MAX:
+                    yield response
+                    for response in _in_parts(change):
+                        yield response
+                    response, size, said_at = Response(), 0, time.monotonic()
+                    continue
                 response.changes.append(change)
                 size += change.ByteSize()
                 if size > RESPONSE_BYTES:
@@ -124,6 +133,16 @@ class StateWatch:
                 yield response
                 response, size, said_at = Response(), 0, time.monotonic()
         yield response
+
+
+def _in_parts(change: Change) -> Iterator[Response]:
+    """Yield the row of a change in parts, and the change with the last one."""
+    row = change.row
+    change.ClearField("row")
+    change.reason = store_v1.LEFT_REASON_DELETED
+    for data, ends in parts_of(row):
+        part = store_v1.RowPart(data=data, ends=ends)
+        yield Response(part=part, changes=[change] if ends else ())
 
 
 def _asked(request: store_v1.WatchStateRequest) -> tuple[Watched, Position | None, Position]:

@@ -166,7 +166,7 @@ class Reports:
         information = record.information or v1.SourceInformation(source=source_to_wire(state.name))
         rows = self._making.progress_of(state.name)
         return store_v1.SourceStatus(
-            rows=None if rows is None else rows_status(rows),
+            rows=None if rows is None else rows_status(rows, self._making.behind_seconds(state)),
             information=information,
             reg_id=state.reg_id,
             promised_epoch=record.promised_epoch,

@@ -10,12 +10,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
-from quorate.protocol.columns import Body, before_keyed_payloads, before_payload
+from quorate.protocol.columns import Body, around_key, before_payload
 from quorate.protocol.framing import BatchHeader, body_of, head_bytes
 from quorate.protocol.keying import Keying
 from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
 from quorate.protocol.ranges import Range
-from quorate.store.storage.state_records import NEVER, leaves_no_row, pack_before_body
+from quorate.store.storage.state_records import (
+    NEVER,
+    PACKED_BYTES,
+    around_sequence_and_time,
+    leaves_no_row,
+    pack_before_body,
+    pack_sequence_and_time,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +44,8 @@ class Candidates:
         self._last: dict[bytes, _Batch] = {}
         self.left_out = 0
         """The messages that have no key."""
+        self.large: set[bytes] = set()
+        """The keys whose packed candidates are too large for one row of the disk."""
         self.hides = False
         """Whether some packed ones leave their keys without a row, now or later."""
 
@@ -56,11 +65,7 @@ class Candidates:
         self._last.update(dict.fromkeys(rows, batch))
 
     def packed(self) -> dict[bytes, bytes]:
-        """Return the candidates, packed, by key.
-
-        A message that is too large for a row of its own makes one without a message. An earlier
-        message of its key is not the last one any more.
-        """
+        """Return the candidates, packed, by key."""
         found: dict[bytes, bytes] = {}
         last = self._last
         is_each_last = sum(len(batch.rows) for batch in self._batches) == len(last)
@@ -74,6 +79,10 @@ class Candidates:
             else:
                 packed = list(_of_any(self._keying, batch, places))
                 self.hides = self.hides or any(map(leaves_no_row, packed))
+                size_max = PACKED_BYTES + _body_bytes_max(batch)
+                self.large.update(
+                    key for key, each in zip(rows, packed, strict=True) if len(each) > size_max
+                )
             found.update(zip(rows, packed, strict=True))
         return found
 
@@ -118,21 +127,34 @@ def _with_keys_alone(batch: _Batch, rows: Sequence[int]) -> Iterable[bytes]:
         payloads = [payloads[row] for row in rows]
         keys = [keys[row] for row in rows]
         times = [times[row] for row in rows]
-    befores = before_keyed_payloads(keys)
-    heads = map(
-        pack_before_body,
-        repeat(batch.header.epoch),
-        map(first.__add__, rows),
-        times,
-        repeat(NEVER),
-        map(len, befores),
-    )
-    return map(b"".join, zip(heads, befores, payloads, strict=True))
+    own = map(pack_sequence_and_time, map(first.__add__, rows), times)
+    lengths = list(map(len, keys))
+    around = {length: _around(batch.header.epoch, length) for length in set(lengths)}
+    if len(around) == 1:
+        ((epoch, before_key, behind_key),) = around.values()
+        parts = zip(
+            repeat(epoch), own, repeat(before_key), keys, repeat(behind_key), payloads, strict=False
+        )
+        return map(b"".join, parts)
+    return [
+        b"".join((around[length][0], facts, around[length][1], key, around[length][2], payload))
+        for length, facts, key, payload in zip(lengths, own, keys, payloads, strict=True)
+    ]
+
+
+def _around(epoch: int, key_bytes: int) -> tuple[bytes, bytes, bytes]:
+    """Return the parts of a candidate that depend on the length of its key alone.
+
+    They come before the sequence number and the time, before the key, and behind it.
+    """
+    before_key, behind_key = around_key(key_bytes)
+    payload_at = len(before_key) + key_bytes + len(behind_key)
+    first, second = around_sequence_and_time(epoch, payload_at)
+    return first, second + before_key, behind_key
 
 
 def _of_any(keying: Keying, batch: _Batch, rows: Iterable[int]) -> Iterable[bytes]:
     """Return the candidates of messages with any attributes."""
-    body_bytes_max = _body_bytes_max(batch)
     body, times, epoch, first = batch.body, batch.times, batch.header.epoch, batch.header.first
     payloads, keys = body.read_payloads(), body.read_keys()
     properties, deleted = body.read_properties(), body.read_deleted()
@@ -140,7 +162,7 @@ def _of_any(keying: Keying, batch: _Batch, rows: Iterable[int]) -> Iterable[byte
     for row in rows:
         payload, expires_ns = payloads[row], expiries[row]
         before = before_payload(keys[row], properties[row], expires_ns)
-        has_row = not deleted[row] and len(before) + len(payload) <= body_bytes_max
+        has_row = not deleted[row]
         packed = pack_before_body(
             epoch,
             first + row,

@@ -15,6 +15,7 @@ from pydantic_core import SchemaValidator, core_schema, from_json
 from quorate.protocol.columns import Body, key_of_one
 from quorate.protocol.filters.messages import text_of, texts_of
 from quorate.protocol.payloads import PayloadFormat, document_of
+from quorate.store.storage.large_rows import is_large, payload_bytes
 from quorate.store.storage.state_records import NEVER, Candidate
 
 _UNREAD: Any = object()
@@ -23,18 +24,22 @@ _UNREAD: Any = object()
 class ShownRow:
     """A row. It is moved on from one to the next."""
 
-    __slots__ = ("_document", "_read", "_row", "deleted", "topic")
+    __slots__ = ("_document", "_read", "_row", "_whole", "deleted", "topic")
 
     def __init__(
         self,
         topic: str,
         form: PayloadFormat = PayloadFormat.JSON,
         members: Collection[str] | None = None,
+        whole: Callable[[Candidate], Candidate] | None = None,
     ) -> None:
         """Stand for no row yet.
 
-        members: the names of the members of an object that anyone asks for; None: of all.
+        - members: the names of the members of an object that anyone asks for; None: of all.
+        - whole: returns a row with its payload, if that is beside the row; None: there is no such
+          row.
         """
+        self._whole = whole
         self.topic = topic
         self._read = document_reader(form, members)
         self.deleted = False
@@ -75,7 +80,7 @@ class ShownRow:
     @property
     def size(self) -> int:
         """The bytes of the payload."""
-        return len(self._row.body) - self._row.payload_at
+        return payload_bytes(self._row)
 
     @property
     def key(self) -> str | None:
@@ -94,6 +99,8 @@ class ShownRow:
         """The decoded payload; None: it is not of its format."""
         if self._document is _UNREAD:
             row = self._row
+            if self._whole is not None and is_large(row):
+                row = self._whole(row)
             self._document = self._read(row.body[row.payload_at :])
         return self._document
 

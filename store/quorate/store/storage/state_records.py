@@ -30,6 +30,8 @@ _PLACE = struct.Struct(">QqQq")
 _END = b"\0\0"
 _KEY_STEP = 64
 """The candidates of one key that one read returns at most."""
+LARGE = 1 << 31
+"""It is added to `payload_at` of a candidate whose payload is beside its row. See large_rows."""
 NEVER = 2**63 - 1
 """Stands for the time at which a message expires that does not."""
 _EXPIRES = slice(24, 32)
@@ -53,7 +55,7 @@ class Candidate(NamedTuple):
     expires_ns: int
     """The time at which the message expires; NEVER: it does not."""
     payload_at: int
-    """The offset of the payload in the body, in bytes."""
+    """The offset of the payload in the body, in bytes; LARGE is added if it is not there."""
     body: bytes
     """The body of a batch of the message alone; empty: with this message the key has no row."""
 
@@ -91,6 +93,10 @@ def row_key(prefix: bytes, key: bytes, session_id: int) -> bytes:
     return _before_session(prefix, key) + _SESSION.pack(session_id)
 
 
+pack_session = _SESSION.pack
+"""Pack a session ID as it ends the key of a row."""
+
+
 def rows_to_write(prefix: bytes, session_id: int, packed: Mapping[bytes, bytes]) -> list[Write]:
     """Return the rows of the candidates of a source, which are packed, by key.
 
@@ -98,7 +104,10 @@ def rows_to_write(prefix: bytes, session_id: int, packed: Mapping[bytes, bytes])
     """
     before, behind = _ROWS + prefix, _END + _SESSION.pack(session_id)
     ordered = sorted(packed)
-    keys = [before + key.replace(b"\0", b"\0\xff") + behind for key in ordered]
+    if b"\0" in b"".join(ordered):
+        keys = [before + key.replace(b"\0", b"\0\xff") + behind for key in ordered]
+    else:
+        keys = [before + key + behind for key in ordered]
     values = map(packed.__getitem__, ordered)
     return list(map(_write, zip(repeat(Table.STATE), keys, values, strict=False)))
 
@@ -168,6 +177,18 @@ def pack_candidate(candidate: Candidate) -> bytes:
 
 pack_before_body = _ROW.pack
 """Pack what a row has before the body of its message: epoch, sequence, times and payload_at."""
+pack_sequence_and_time = struct.Struct(">qq").pack
+"""Pack the two fields of a row that differ from message to message. They follow its epoch."""
+
+
+def around_sequence_and_time(epoch: int, payload_at: int) -> tuple[bytes, bytes]:
+    """Return what the row of a message that does not expire has before and behind these fields."""
+    packed = _ROW.pack(epoch, 0, 0, NEVER, payload_at)
+    return packed[:8], packed[24:]
+
+
+PACKED_BYTES = _ROW_BYTES
+"""The bytes that a row has before the body of its message."""
 
 
 def leaves_no_row(packed: bytes) -> bool:

@@ -29,10 +29,12 @@ from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_to_wire
 from quorate.store.engine import Engine
+from quorate.store.rules.row_lag import RowLag
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.walk import Stream, Walk, stable_upto, stream_of
 from quorate.store.storage.interface import Table, Write
 from quorate.store.storage.state_records import (
+    Candidate,
     Progress,
     pack_candidate,
     pack_progress,
@@ -42,7 +44,8 @@ from quorate.store.storage.state_records import (
 )
 from quorate.store.tasks.executor import Apart
 from quorate.store.tasks.giving_way import give_way
-from quorate.store.tasks.state_peers import HAS_NONE, Ask, candidate_of
+from quorate.store.tasks.state_large import LargeRows
+from quorate.store.tasks.state_peers import HAS_NONE, Ask, candidate_of, is_too_large
 from quorate.store.tasks.state_progress import Keyed, RowsProgress
 from quorate.store.tasks.state_slices import Slice, make_rows
 from quorate.store.tasks.state_sweep import StateSweep
@@ -87,6 +90,8 @@ class StateMaking:
         """The sources whose rows wait for a peer that does not answer."""
         self.keyed = functools.lru_cache(4096)(self._keyed)
         self._progress = RowsProgress(engine.core.sources)
+        self._large = LargeRows(engine, apart)
+        self._lag = RowLag()
         obsolete: dict[bytes, list[int]] = {}
         for prefix, progress in kept:
             keyed = self.keyed(progress.source.topic)
@@ -94,7 +99,9 @@ class StateMaking:
                 self._progress.note(progress)
             else:
                 obsolete.setdefault(prefix, []).append(progress.source.session_id)
-        self._sweep = StateSweep(engine, apart, self._progress, obsolete, self.keyed, now_ns)
+        self._sweep = StateSweep(
+            engine, apart, self._progress, self._large, obsolete, self.keyed, now_ns
+        )
         places = {each.source: each.place for each in self._progress}
         self._walk = Walk(Position(places), SEQUENCE_MAX, self._has_keys)
         self._batches_next: dict[SourceName, int] = {}
@@ -126,6 +133,17 @@ class StateMaking:
         if not self._has_keys(source.topic):
             return None
         return self._progress.of(source) or Progress(source, NO_PLACE, 0)
+
+    def behind_seconds(self, state: SourceState) -> float:
+        """Return the seconds that the rows of a source are behind what is stable."""
+        self._note_lag(state)
+        return self._lag.seconds(state.name, asyncio.get_running_loop().time())
+
+    def _note_lag(self, state: SourceState) -> None:
+        rows = self._progress.of(state.name)
+        upto = NOTHING if rows is None else rows.place.sequence
+        now = asyncio.get_running_loop().time()
+        self._lag.note(state.name, upto, stable_upto(state), now)
 
     def is_ready(self, topic: str) -> bool:
         """Return whether rows have all that was stable when somebody first asked for the topic.
@@ -249,6 +267,7 @@ class StateMaking:
             self._waiting.discard(source)
             return False
         lineage = state.lineage
+        self._note_lag(state)
         before = self._progress.of(source)
         if before is not None and not _is_in(before.place, lineage):
             # Rows of the generation that ended go first, so that none is ever left over.
@@ -336,11 +355,14 @@ class StateMaking:
             if not place.belongs_to(state.lineage):
                 raise BrokenAnswer(address, f"its rows of {source} are of another stream")
             async for answer in answers:
+                found = {each.key: candidate_of(source, each) for each in answer.candidates}
+                large = {key: each for key, each in found.items() if is_too_large(source, each)}
                 packed = {
-                    each.key: pack_candidate(candidate_of(source, each))
-                    for each in answer.candidates
+                    key: pack_candidate(each) for key, each in found.items() if key not in large
                 }
                 rows = rows_to_write(keyed.prefix, source.session_id, packed)
+                for key, candidate in large.items():
+                    rows += await self._large_row(keyed, source, key, candidate)
                 await writer.durable(writer.submit(rows, sync=False))
         return Progress(source, place, first.rows.left_out, first.rows.lacks_upto)
 
@@ -355,10 +377,20 @@ class StateMaking:
             left_out += before.left_out
             lacks_upto = before.lacks_upto
         progress = Progress(source, place, left_out, lacks_upto)
-        await self._commit(state, keyed, read.rows, progress)
+        rows = read.rows
+        for key, candidate in read.large.items():
+            rows += await self._large_row(keyed, source, key, candidate)
+        await self._commit(state, keyed, rows, progress)
         self.watchers.changed(source.topic, read.candidates)
         if read.hides:
             self._sweep.hides(source.topic)
+
+    async def _large_row(
+        self, keyed: Keyed, source: SourceName, key: bytes, candidate: Candidate
+    ) -> list[Write]:
+        """Write the payload of a large row, and return what is to be committed with it."""
+        self._sweep.has_large(source.topic)
+        return await self._large.write(keyed.prefix, key, candidate)
 
     async def _commit(
         self, state: SourceState, keyed: Keyed, rows: Sequence[Write], progress: Progress
@@ -370,6 +402,7 @@ class StateMaking:
         # Nobody waits for these rows: they can be made again, so they need no sync.
         await writer.durable(writer.submit((*rows, at), sync=False))
         self._progress.note(progress)
+        self._note_lag(state)
         self._is_there(state)
         self._tell()
 
@@ -383,6 +416,7 @@ class StateMaking:
         """Remove what is of no more use, and forget what has ended with it."""
         for source in await self._sweep.look():
             self._walk.forget(source)
+            self._lag.forget(source)
         for source in list(self._due):
             if source not in self._engine.core.sources:
                 del self._due[source]

@@ -17,7 +17,10 @@ from quorate.protocol.errors import (
     Unreachable,
     VersionMismatch,
 )
+from quorate.protocol.framing import head_bytes
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
+from quorate.protocol.row_parts import RowJoining
 from quorate.store.storage.state_records import Candidate
 from quorate.transport.channels import OpenChannel
 from quorate.transport.failures import errors_of
@@ -43,6 +46,7 @@ async def ask_peer(
     """Yield what the store at an address answers, to its end. Raises QuorateError."""
     async with open_channel(address) as channel:
         call = StoreStub(channel).StateCandidates(request)
+        joining = RowJoining(address)
         try:
             with errors_of(address):
                 while True:
@@ -50,6 +54,12 @@ async def ask_peer(
                         answer = await call.read()
                     if not isinstance(answer, store_v1.StateCandidatesResponse):
                         raise Unreachable(address, "it ended the answer")
+                    if (
+                        answer.HasField("part")
+                        and (row := joining.take(answer.part.data, answer.part.ends)) is not None
+                        and answer.candidates
+                    ):
+                        answer.candidates[0].row = row
                     yield answer
                     if answer.end:
                         return
@@ -69,3 +79,8 @@ def candidate_of(source: SourceName, wire: store_v1.StateCandidate) -> Candidate
         Body(body, 0, 1).payloads.at if body else 0,
         body,
     )
+
+
+def is_too_large(source: SourceName, candidate: Candidate) -> bool:
+    """Return whether a candidate is too large for one row of the disk."""
+    return len(candidate.body) > WHOLE_BATCH_BYTES_MAX - head_bytes(source)

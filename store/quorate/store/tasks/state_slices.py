@@ -19,7 +19,12 @@ from quorate.store.rules.state_candidates import Candidates
 from quorate.store.storage.interface import Reads, Write
 from quorate.store.storage.large_batches import load_large
 from quorate.store.storage.reader import StoredBatch, passed_upto, read_rows
-from quorate.store.storage.state_records import rows_to_write
+from quorate.store.storage.state_records import (
+    Candidate,
+    pack_session,
+    rows_to_write,
+    unpack_candidate,
+)
 from quorate.store.tasks.state_progress import Keyed
 
 SLICE_BYTES = 256 * 1024
@@ -45,18 +50,21 @@ class Slice:
     upto: int | None = None
     """The last number that was read; None: none was."""
     batches: int = 0
-    bytes: int = 0
+    size: int = 0
+    """The bytes of the batches."""
     problem: StoredBatch | None = None
     """The batch behind it, which cannot be read."""
     rows: list[Write] = field(default_factory=list)
-    """The candidates as rows, if `make_rows` read them."""
+    """The candidates as rows, if `make_rows` read them, but those of large messages."""
+    large: dict[bytes, Candidate] = field(default_factory=dict)
+    """The candidates of large messages, by key."""
     hides: bool = False
     """Whether some of these rows leave their keys without a row, now or later."""
 
     @property
     def batches_next(self) -> int:
         """How many batches to read next, so that a read has about its bytes."""
-        fitting = self.batches * SLICE_BYTES // max(self.bytes, 1)
+        fitting = self.batches * SLICE_BYTES // max(self.size, 1)
         return max(1, min(_BATCHES_MAX, fitting))
 
 
@@ -67,11 +75,17 @@ def make_rows(reads: Reads, state: SourceState, wanted: Range, count: int, keyed
     """
     source, made, found = state.name, Slice(), Candidates(keyed.keying)
     while _read(reads, state.reg_id, source, wanted, count, made, found):
-        if made.upto is None or len(found) > _SLICE_KEYS or made.bytes > _SLICE_BYTES_MAX:
+        if made.upto is None or len(found) > _SLICE_KEYS or made.size > _SLICE_BYTES_MAX:
             break
         wanted, count = Range(made.upto + 1, wanted.last), made.batches_next
     _finish(made, found)
-    made.rows = rows_to_write(keyed.prefix, source.session_id, made.candidates)
+    small = made.candidates
+    if found.large:
+        small = {key: row for key, row in small.items() if key not in found.large}
+        session = pack_session(source.session_id)
+        for key in found.large:
+            made.large[key] = unpack_candidate(session, made.candidates[key])
+    made.rows = rows_to_write(keyed.prefix, source.session_id, small)
     made.hides = found.hides
     return made
 
@@ -129,7 +143,7 @@ def _read(
             made.left_out += len(each.part)
         made.upto = each.part.last
         made.batches += 1
-        made.bytes += len(frame)
+        made.size += len(frame)
         if each.large is not None:
             return False
     return made.upto is not None and made.upto < wanted.last

@@ -25,6 +25,7 @@ from quorate.store.storage.state_records import (
     whole_keys,
 )
 from quorate.store.tasks.executor import Apart
+from quorate.store.tasks.state_large import LargeRows
 from quorate.store.tasks.state_progress import Keyed, RowsProgress
 
 _log = logging.getLogger("quorate.store.tasks.state_sweep")
@@ -41,12 +42,14 @@ class StateSweep:
         engine: Engine,
         apart: Apart,
         progress: RowsProgress,
+        large: LargeRows,
         obsolete: dict[bytes, list[int]],
         keyed: Callable[[str], Keyed | None],
         now_ns: Callable[[], int],
     ) -> None:
         """Begin with nothing removed.
 
+        - large: the large rows, whose payloads go with them.
         - obsolete: the places of rows of other keys, by the beginning of their keys: session IDs.
         - keyed: returns the keys of a topic.
         - now_ns: the time of day, which decides when a message has expired.
@@ -59,12 +62,19 @@ class StateSweep:
         self._now_ns = now_ns
         self._hidden = set(progress.topics())
         """The topics that may have candidates that leave their keys without a row."""
+        self._large = large
+        self._have_large = set(progress.topics())
+        """The topics that may have payloads of large rows."""
         self._looked: dict[str, Mapping[int, int]] = {}
         """The first number kept of each source when the topic was swept last."""
 
     def hides(self, topic: str) -> None:
         """Note that a topic may have candidates that leave their keys without a row."""
         self._hidden.add(topic)
+
+    def has_large(self, topic: str) -> None:
+        """Note that a topic has the payload of a large row, which may lose its row."""
+        self._have_large.add(topic)
 
     async def look(self) -> list[SourceName]:
         """Remove what is of no more use, and return the sources that are gone with it.
@@ -88,6 +98,7 @@ class StateSweep:
                 first = rows[-1][0] + b"\0"
                 gone = [Write(Table.STATE, key, None) for key, _ in rows]
                 await writer.durable(writer.submit(gone, sync=False))
+            await self._large.sweep(prefix)
             # They go last, so that a crash before leaves what says that there is more to remove.
             gone = [Write(Table.STATE, progress_key(prefix, each), None) for each in sessions]
             gone.append(Write(Table.STATE, hidden_key(prefix), None))
@@ -111,6 +122,8 @@ class StateSweep:
             if has_moved or topic in of_ended:
                 self._looked[topic] = retained_from
                 await self.sweep(topic, keyed)
+            if topic in self._have_large and not await self._large.sweep(keyed.prefix):
+                self._have_large.discard(topic)
         gone = []
         for source in ended:
             keyed = self._keyed(source.topic)
