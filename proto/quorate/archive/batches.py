@@ -7,7 +7,7 @@ quorate.pipeline.archive.rows. Nothing here touches a file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +24,8 @@ COLUMNS = (
     *("payload", "key", "properties", "deleted", "expires_ns", "marker"),
 )
 """The columns that make the batches again."""
+MARKED_COLUMNS = ("epoch", "batch_first", "batch_checksum")
+"""The columns that identify a batch."""
 PICKED_COLUMNS = (*COLUMNS, "sequence")
 """The columns that make batches of some of the messages."""
 
@@ -41,6 +43,42 @@ class _Open:
     payloads: list[bytes] = field(default_factory=list)
     attributes: list[Attributes] = field(default_factory=list)
     marker: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedBatch:
+    """A batch, or the part [first, last] of one, by the facts that identify it at a store."""
+
+    first: int
+    last: int
+    epoch: int
+    checksum: int
+    """The crc32c of the whole batch without compression."""
+
+
+def marked_of(rows: Iterable[pa.RecordBatch], first: int) -> Iterator[MarkedBatch]:
+    """Yield the batches from which these rows were made, from the columns that identify them.
+
+    first: the number of the first row. The rows are of one source, and their numbers follow on
+    each other.
+    """
+    begun: MarkedBatch | None = None
+    batch_first = -1
+    for each in rows:
+        begins, at = each.column("batch_first"), 0
+        for end in pc.run_end_encode(begins).run_ends.to_pylist():
+            last = first + end - at - 1
+            if begun is not None and batch_first == begins[at].as_py():
+                begun = replace(begun, last=last)
+            else:
+                if begun is not None:
+                    yield begun
+                batch_first = begins[at].as_py()
+                epoch, checksum = each.column("epoch")[at], each.column("batch_checksum")[at]
+                begun = MarkedBatch(first, last, epoch.as_py(), checksum.as_py())
+            first, at = last + 1, end
+    if begun is not None:
+        yield begun
 
 
 def frames_of(rows: Iterable[pa.RecordBatch], source: SourceName, where: str) -> Iterator[bytes]:

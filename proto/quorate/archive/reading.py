@@ -13,7 +13,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quorate.archive.batches import COLUMNS, PICKED_COLUMNS, frames_of, picked_of
+from quorate.archive.batches import (
+    COLUMNS,
+    MARKED_COLUMNS,
+    PICKED_COLUMNS,
+    MarkedBatch,
+    frames_of,
+    marked_of,
+    picked_of,
+)
 from quorate.archive.data_file import DataFile, session_text
 from quorate.archive.files import Files, Run
 from quorate.archive.location import Location
@@ -119,6 +127,14 @@ class Archive:
                 if following <= stop or stop - due >= BATCH_MESSAGES_MAX:
                     raise
                 stop = following
+
+    def marked(self, source: SourceName, first: int, last: int) -> Iterator[MarkedBatch]:
+        """Yield the batches of the messages [first, last], without reading the messages.
+
+        Raises ArchiveInvalid, and as `sources`.
+        """
+        self._check_has(source, first, last)
+        yield from marked_of(self._rows(source, first, last, MARKED_COLUMNS), first)
 
     def _batch_first(self, source: SourceName, number: int) -> int:
         """Return the first number of the batch that has a number."""

@@ -70,6 +70,20 @@ def test_a_thorough_audit_reads_everything(
     assert json.loads(capsys.readouterr().out)["read"] == 290
 
 
+def test_an_archive_is_audited_beside_the_stores(
+    holed: Strangers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "archive")
+    assert jobs.main(["audit", "--stores", holed.stores, "--archive", path]) == 1
+    assert "no archive is there" in capsys.readouterr().err
+    assert jobs.main(["archive", path, "--stores", holed.stores]) == 0
+    capsys.readouterr()
+    assert jobs.main(["audit", "--stores", holed.stores, "--archive", path]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert (said["archive"], said["archived"]) == (path, 100)
+    assert said["sources"][0]["summary"] == ("difference: s2 lacks [40, 49]")
+
+
 @pytest.mark.parametrize("job", ["audit", "archive"])
 def test_a_topic_that_no_store_has_is_refused_before_spark_is_started(
     job: str, holed: Strangers, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from quorate.pipeline.audit.contents import (
     Batch,
-    Block,
     content_hash,
     divergent,
     other_batches,
@@ -19,6 +18,7 @@ from quorate.pipeline.audit.contents import (
 from quorate.pipeline.audit.facts import Copy, Kind, SourceFacts
 from quorate.pipeline.audit.holdings import segments, stretches
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
+from quorate.protocol.digests import Block
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet

@@ -7,13 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.support import ORDERS, World, batch
 
+from quorate.protocol.digests import Block, digests
 from quorate.protocol.ranges import Range
-from quorate.store.rules.digest import (
-    Block,
-    blocks,
-    differing,
-    digests,
-)
+from quorate.store.rules.digest import blocks, differing
 from quorate.store.storage.records import IndexEntry
 
 row_lists = st.lists(

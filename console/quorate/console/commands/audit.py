@@ -42,6 +42,14 @@ def audit(
         bool,
         typer.Option("--thorough", help="Read and check every message at every store."),
     ] = False,
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            "--archive",
+            metavar="PATH",
+            help="Also compare this archive: a directory, or s3://BUCKET/PREFIX.",
+        ),
+    ] = None,
     master: Master = None,
     stores: Stores = None,
     output: OutputFormat = None,
@@ -51,6 +59,7 @@ def audit(
     Name every store: the audit proves nothing for a store that is left out. Digests are compared,
     and messages only where digests differ. Exit 0 if nothing is lost and all stores agree, 1 if
     messages are missing or different. Exit 10 if stores that are away or in limbo leave that open.
+    With an archive, what stores have released must be in it, and the rest must agree.
 
     Needs the extra `archive`.
     """
@@ -64,6 +73,7 @@ def audit(
             topics=topic or (),
             topics_pattern=topics_pattern,
             thorough=thorough,
+            archive=archive,
             master=master,
             told=progress.tell,
         )
@@ -125,6 +135,7 @@ def _show_tables(report: AuditReport) -> None:
             "messages": each.messages,
             "stable_upto": each.stable_upto,
             "whole_at": ", ".join(each.stores) or "-",
+            **_archived(each),
         }
         for each in report.sources
     ]
@@ -141,7 +152,16 @@ def _show_tables(report: AuditReport) -> None:
         say(f"{each.source}: {each.summary}.", style=_STYLES[each.outcome.weight.name])
     how = f"{report.read:,} messages read" if report.read else "no message had to be read"
     say(f"{report.compared:,} messages compared at each store, {how}, in {report.seconds:.1f} s.")
+    if report.archive:
+        say(f"{report.archived:,} messages of {report.archive} compared.")
     say(f"{report.summary}.", style=f"bold {_STYLES[report.outcome.weight.name]}")
+
+
+def _archived(verdict: SourceVerdict) -> dict[str, Any]:
+    copy = verdict.archived
+    if copy is None:
+        return {}
+    return {"archived": copy.has.count(), "archived_upto": copy.last}
 
 
 def _state(silence: str, limbo: str) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from quorate.pipeline.audit.facts import Finding, Kind
 from quorate.protocol.attributes import Attributes, encode_attributes
+from quorate.protocol.digests import Block
 from quorate.protocol.ranges import Range, RangeSet
 
 
@@ -24,16 +25,6 @@ class Batch:
     epoch: int
     checksum: int
     """The checksum of the whole batch. Batches with one checksum have the same messages."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A store's digest of the numbers [first, last]."""
-
-    first: int
-    last: int
-    held: int
-    digest: int
 
 
 def content_hash(payload: bytes, attributes: Attributes) -> bytes:

@@ -60,6 +60,23 @@ class Copy:
         )
 
 
+ARCHIVE = "the archive"
+"""The name of the archive among the stores of a finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedCopy:
+    """The copy that an archive has of a source. The default: it has nothing."""
+
+    lineage: Lineage = field(default_factory=Lineage)
+    first: int = 0
+    last: int = -1
+    """The last number of the archive, after the stores were asked."""
+    told_upto: int = -1
+    """The last number of the archive, before the stores were asked what is stable."""
+    has: RangeSet = field(default_factory=RangeSet)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
     """The facts of a source."""
@@ -79,12 +96,18 @@ class SourceFacts:
     """By store of a policy that could not be compared, the reason."""
     retained_from: int = 0
     """Everything below was stable, and retention released it, so no store needs to have it."""
+    archived: ArchivedCopy | None = None
+    """The copy of the archive; None: the audit is of the stores alone."""
+
+    @property
+    def begin(self) -> int:
+        """The first number of the stream."""
+        return self.lineage.terms[0].first if self.lineage.terms else 0
 
     @property
     def first(self) -> int:
         """The first number that stores need to have."""
-        begins = self.lineage.terms[0].first if self.lineage.terms else 0
-        return max(begins, self.retained_from)
+        return max(self.begin, self.retained_from)
 
     @property
     def members(self) -> frozenset[str]:
@@ -109,6 +132,8 @@ class Kind(enum.Enum):
     MISSING = "missing", Weight.LOSS
     """No store has the message. Every store was asked, and none is in limbo."""
     ACCEPTED = "accepted loss", Weight.LOSS
+    NOT_ARCHIVED = "not archived", Weight.LOSS
+    """Retention released the message, and the archive lacks it."""
     HOLE = "hole", Weight.DIFFERENCE
     """A store lacks a message that others have."""
     UNREADABLE = "unreadable", Weight.DIFFERENCE
@@ -120,11 +145,19 @@ class Kind(enum.Enum):
     """The stores that have the message do not satisfy the policy."""
     LINEAGE = "lineage", Weight.DIFFERENCE
     """A store was told that messages of another history are stable."""
+    ONLY_ARCHIVED = "only archived", Weight.DIFFERENCE
+    """The archive has a message that a store should have, and none has."""
+    BEYOND = "beyond stable", Weight.DIFFERENCE
+    """The archive has a message of which no store was told that it is stable."""
     UNSEEN = "not seen", Weight.UNKNOWN
+    FORGOTTEN = "forgotten", Weight.UNKNOWN
+    """The archive has a source that no store knows: it ended, or the stores were wiped."""
     BEHIND = "behind", Weight.NOTE
     """A store lacks the newest messages, and the source is sending them."""
     OUTDATED = "outdated lineage", Weight.NOTE
     TAIL = "unstable tail", Weight.NOTE
+    WAITING = "not archived yet", Weight.NOTE
+    """Stores hold the message, and the next run of `quorate archive` takes it."""
 
     def __init__(self, text: str, weight: Weight) -> None:
         self.text = text

@@ -97,24 +97,42 @@ def segments(
     sources: Iterable[SourceFacts], *, parts: int, part_messages_min: int, part_messages_max: int
 ) -> list[tuple[Segment, ...]]:
     """Return all stable messages that stores hold, as parts of about the same size."""
-    held: dict[SourceName, list[Stretch]] = {}
-    ranges: list[SourceRange] = []
+    held: dict[SourceName, tuple[Lineage, list[Stretch]]] = {}
     for facts in sources:
         by_store = {store: copy.held for store, copy in facts.copies.items()}
         found = stretches(by_store, facts.first, facts.stable_upto)
-        held[facts.name] = found
-        ranges += [
-            SourceRange(facts.name, each.first, each.last + 1, facts.lineage)
-            for each in found
-            if each.holders
-        ]
-    planned = plan(
+        held[facts.name] = facts.lineage, [each for each in found if each.holders]
+    return planned(
+        held,
+        parts=parts,
+        part_messages_min=part_messages_min,
+        part_messages_max=part_messages_max,
+    )
+
+
+def planned(
+    held: Mapping[SourceName, tuple[Lineage, Sequence[Stretch]]],
+    *,
+    parts: int,
+    part_messages_min: int,
+    part_messages_max: int,
+) -> list[tuple[Segment, ...]]:
+    """Return these stretches as parts of about the same size.
+
+    held: by source, its lineage and its stretches in ascending order.
+    """
+    ranges = [
+        SourceRange(name, each.first, each.last + 1, lineage)
+        for name, (lineage, found) in held.items()
+        for each in found
+    ]
+    made = plan(
         ranges,
         parts=parts,
         part_messages_min=part_messages_min,
         part_messages_max=part_messages_max,
     )
-    return [tuple(_segment(each, held[each.source]) for each in part.ranges) for part in planned]
+    return [tuple(_segment(each, held[each.source][1]) for each in part.ranges) for part in made]
 
 
 def _segment(each: SourceRange, held: Sequence[Stretch]) -> Segment:

@@ -13,7 +13,6 @@ import grpc
 from quorate.pipeline.archive.tasks import Entry
 from quorate.pipeline.audit.contents import (
     Batch,
-    Block,
     content_hash,
     divergent,
     merged,
@@ -27,6 +26,7 @@ from quorate.pipeline.options import parse_source
 from quorate.pipeline.stores.client import call_fetch, channel_to
 from quorate.pipeline.stores.fetch import answers_of
 from quorate.protocol.answers import Corrupt, Piece
+from quorate.protocol.digests import Block
 from quorate.protocol.errors import (
     CorruptBatch,
     QuorateError,
@@ -43,9 +43,9 @@ from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
 
-_BLOCK = 1 << 16
-_CLOSE_BLOCK = 1 << 12
-_DIGESTS_AT_ONCE = 1 << 22
+BLOCK = 1 << 16
+CLOSE_BLOCK = 1 << 12
+DIGESTS_AT_ONCE = 1 << 22
 """Numbers that one request for digests covers. A store reads the index row of each batch."""
 _DIGEST_SECONDS_MAX = 60.0
 _READ_AT_ONCE = 1 << 18
@@ -115,7 +115,7 @@ class Reader:
     def digests(self, wanted: Range, block: int) -> dict[str, list[Block]]:
         """Return the digests of each store, without stores that cannot compute them.
 
-        Raises _Silent for a store that does not answer.
+        Raises Silent for a store that does not answer.
         """
         request = store_v1.DigestRequest(
             source=source_to_wire(self.segment.source),
@@ -140,10 +140,10 @@ class Reader:
             except grpc.RpcError as error:
                 failed = error_from_blocking_call(self._addresses[store], error)
                 if not isinstance(failed, CorruptBatch | StorageFailed | UnknownTopic):
-                    raise _Silent(store, failed) from error
+                    raise Silent(store, failed) from error
         return found
 
-    def gone(self, silent: _Silent, first: int) -> Finding:
+    def gone(self, silent: Silent, first: int) -> Finding:
         """Ask a store no longer, and return the finding about it."""
         del self._addresses[silent.store]
         return Finding(Kind.UNSEEN, (silent.store,), first, self.segment.last, str(silent.error))
@@ -186,13 +186,13 @@ class Reader:
         except UnknownTopic:
             pass
         except QuorateError as error:
-            findings.append(self.gone(_Silent(store, error), reached))
+            findings.append(self.gone(Silent(store, error), reached))
             return findings
         wrong(Kind.HOLE, reached, wanted.last, "it has no further messages")
         return findings
 
 
-class _Silent(Exception):
+class Silent(Exception):
     """The failure of a store to answer."""
 
     def __init__(self, store: str, error: QuorateError) -> None:
@@ -219,12 +219,12 @@ def _check_lineage(piece: Piece, segment: Segment, store: str) -> None:
 
 
 def _compare_digests(stores: Reader) -> Iterator[Finding]:
-    for chunk in stores.chunks(_DIGESTS_AT_ONCE):
-        for block in _differing(stores, chunk, _BLOCK):
+    for chunk in stores.chunks(DIGESTS_AT_ONCE):
+        for block in _differing(stores, chunk, BLOCK):
             if isinstance(block, Finding):
                 yield block
                 continue
-            for close in _differing(stores, block, _CLOSE_BLOCK):
+            for close in _differing(stores, block, CLOSE_BLOCK):
                 yield from [close] if isinstance(close, Finding) else _compare_all(stores, close)
 
 
@@ -234,11 +234,11 @@ def _differing(stores: Reader, wanted: Range, block: int) -> Iterator[Range | Fi
     while stores.stores:
         try:
             blocks = stores.digests(wanted, block)
-        except _Silent as silent:
+        except Silent as silent:
             yield stores.gone(silent, wanted.first)
             continue
         break
-    if block == _CLOSE_BLOCK:
+    if block == CLOSE_BLOCK:
         yield from surplus(blocks)
     # If a store cannot compute digests, its messages are read.
     yield from suspicious(blocks) if len(blocks) == len(stores.stores) else [wanted]
@@ -248,7 +248,7 @@ def _compare_all(stores: Reader, wanted: Range) -> Iterator[Finding]:
     """Compare the contents of messages one by one."""
     first = wanted.first
     while first <= wanted.last:
-        last = min(first + _CLOSE_BLOCK - 1, wanted.last)
+        last = min(first + CLOSE_BLOCK - 1, wanted.last)
         yield from _compare_contents(stores, Range(first, last))
         first = last + 1
 
@@ -258,14 +258,14 @@ def _compare_contents(stores: Reader, wanted: Range) -> Iterator[Finding]:
     for store in stores.stores:
         found: dict[int, bytes] = {}
         twice: list[Finding] = []
-        take = partial(_take_contents, found=found, twice=twice, store=store)
+        take = partial(take_contents, found=found, twice=twice, store=store)
         yield from stores.served(store, wanted, take)
         yield from twice
         contents[store] = found
     yield from divergent(contents)
 
 
-def _take_contents(
+def take_contents(
     frame: bytes,
     header: BatchHeader,
     part: Range,
@@ -290,7 +290,7 @@ def _take_contents(
 def _read_all(stores: Reader) -> Iterator[Finding]:
     for chunk in stores.chunks(_READ_AT_ONCE):
         # An index may name a number twice that the store serves only once.
-        for block in _differing(stores, chunk, _CLOSE_BLOCK):
+        for block in _differing(stores, chunk, CLOSE_BLOCK):
             if isinstance(block, Finding):
                 yield block
         batches: dict[str, list[Batch]] = {}

@@ -11,8 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from quorate.pipeline.audit.archive_verdict import archive_findings, unknown_to_stores
 from quorate.pipeline.audit.contents import merged
-from quorate.pipeline.audit.facts import Copy, Finding, Kind, SourceFacts, StoreFacts, Weight
+from quorate.pipeline.audit.facts import (
+    ARCHIVE,
+    ArchivedCopy,
+    Copy,
+    Finding,
+    Kind,
+    SourceFacts,
+    StoreFacts,
+    Weight,
+)
 from quorate.pipeline.audit.holdings import Kept, Stretch, kept, stretches
 from quorate.protocol.figures import numbers_in
 from quorate.protocol.identity import SourceName
@@ -92,6 +102,8 @@ class SourceVerdict:
     findings: tuple[Finding, ...]
     coverage: tuple[Coverage, ...]
     positions: tuple[ReceiverPosition, ...]
+    archived: ArchivedCopy | None = None
+    """The copy of the archive; None: the audit is of the stores alone."""
 
 
 @dataclass(slots=True)
@@ -105,6 +117,10 @@ class AuditReport:
     read: int = 0
     """Number of messages that were read, at all stores together."""
     thorough: bool = False
+    archive: str = ""
+    """The archive that was compared with the stores; empty: none."""
+    archived: int = 0
+    """Number of messages of the archive that were looked for, and compared if stores have them."""
     seconds: float = 0.0
 
     @property
@@ -138,6 +154,8 @@ class AuditReport:
             "thorough": self.thorough,
             "compared": self.compared,
             "read": self.read,
+            "archive": self.archive,
+            "archived": self.archived,
             "seconds": round(self.seconds, 3),
             "stores": [
                 {
@@ -162,6 +180,7 @@ def _as_object(verdict: SourceVerdict) -> dict[str, Any]:
         "retained_from": verdict.retained_from,
         "stable_upto": verdict.stable_upto,
         "stores": list(verdict.stores),
+        "archived": _archived(verdict.archived),
         "findings": [
             {
                 "kind": each.kind.text,
@@ -195,6 +214,12 @@ def _as_object(verdict: SourceVerdict) -> dict[str, Any]:
     }
 
 
+def _archived(copy: ArchivedCopy | None) -> dict[str, Any] | None:
+    if copy is None:
+        return None
+    return {"first": copy.first, "last": copy.last, "messages": copy.has.count()}
+
+
 # Judging a source.
 
 
@@ -203,6 +228,8 @@ def judge(facts: SourceFacts, found: Sequence[Finding]) -> SourceVerdict:
 
     found: the findings of comparing the contents.
     """
+    if facts.archived is not None and not facts.copies:
+        return _judge_archive_alone(facts, facts.archived, found)
     findings = [each for each in found if each.kind is not Kind.HOLE]
     findings += _known_unreadable(facts)
     facts = _after_a_look(facts, found)
@@ -213,8 +240,8 @@ def judge(facts: SourceFacts, found: Sequence[Finding]) -> SourceVerdict:
     findings += _unseen(facts)
     findings += _of_lineages(facts)
     findings += _tails(facts)
-    findings = merged(findings)
-    findings.sort(key=lambda each: (-each.kind.weight, each.first, each.kind.text, each.stores))
+    findings += archive_findings(facts)
+    findings = _ordered(findings)
     outcome = AuditOutcome.of(each.kind.weight for each in findings)
     coverage = tuple(
         Coverage(each.first, each.last, tuple(sorted(each.holders)), kept(facts, each.holders))
@@ -239,6 +266,27 @@ def judge(facts: SourceFacts, found: Sequence[Finding]) -> SourceVerdict:
         tuple(findings),
         coverage,
         tuple(_positions(facts)),
+        facts.archived,
+    )
+
+
+def _ordered(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings with adjacent ones joined, the worst ones first."""
+    return sorted(
+        merged(findings),
+        key=lambda each: (-each.kind.weight, each.first, each.kind.text, each.stores),
+    )
+
+
+def _judge_archive_alone(
+    facts: SourceFacts, archived: ArchivedCopy, found: Sequence[Finding]
+) -> SourceVerdict:
+    """Return the verdict about a source that only the archive knows."""
+    findings = _ordered([*found, unknown_to_stores(facts, archived)])
+    outcome = AuditOutcome.of(each.kind.weight for each in findings)
+    summary = f"{outcome.text}: {_named(findings)}"
+    return SourceVerdict(
+        facts.name, outcome, summary, 0, 0, -1, (), tuple(findings), (), (), archived
     )
 
 
@@ -264,7 +312,15 @@ def _after_a_look(facts: SourceFacts, found: Sequence[Finding]) -> SourceFacts:
             for kind in (Kind.HOLE, Kind.UNREADABLE)
         )
         copies[store] = copy.without(lacking, unreadable)
-    return replace(facts, copies=copies)
+    archived = facts.archived
+    if archived is not None:
+        unreadable = RangeSet(
+            Range(each.first, each.last)
+            for each in found
+            if each.kind is Kind.UNREADABLE and ARCHIVE in each.stores
+        )
+        archived = replace(archived, has=archived.has.minus(unreadable))
+    return replace(facts, copies=copies, archived=archived)
 
 
 def _of_stretch(facts: SourceFacts, stretch: Stretch) -> Iterator[Finding]:
@@ -300,15 +356,7 @@ def _of_part(
     first, last = part.first, part.last
     doubtful = {store for store, copy in lackers.items() if copy.limbo}
     if not stretch.holders:
-        unseen = sorted({*doubtful, *facts.unseen})
-        if lost:
-            detail = "no store that answered has it, and an operator accepted its loss"
-            yield Finding(Kind.ACCEPTED, (), first, last, detail)
-        elif unseen:
-            detail = f"no answering store outside limbo has it; {', '.join(unseen)} may have it"
-            yield Finding(Kind.UNSEEN, tuple(unseen), first, last, detail)
-        else:
-            yield Finding(Kind.MISSING, (), first, last, "no store has it")
+        yield from _nowhere(facts, part, sorted({*doubtful, *facts.unseen}), lost)
         return
     holders = ", ".join(sorted(stretch.holders))
     for store, copy in sorted(lackers.items()):
@@ -332,6 +380,26 @@ def _of_part(
             yield Finding(Kind.UNSEEN, others, first, last, detail)
         case Kept.STABLE:
             pass
+
+
+def _nowhere(
+    facts: SourceFacts, part: Range, unseen: Sequence[str], lost: bool
+) -> Iterator[Finding]:
+    """Yield the findings about messages that no answering store has."""
+    if unseen and not lost:
+        detail = f"no answering store outside limbo has it; {', '.join(unseen)} may have it"
+        yield Finding(Kind.UNSEEN, tuple(unseen), part.first, part.last, detail)
+        return
+    has = facts.archived.has if facts.archived is not None else RangeSet()
+    for each in RangeSet([part]).both(has):
+        detail = "no store has it; `quorate restore` gives it back"
+        yield Finding(Kind.ONLY_ARCHIVED, (ARCHIVE,), each.first, each.last, detail)
+    for each in RangeSet([part]).minus(has):
+        if lost:
+            detail = "no store that answered has it, and an operator accepted its loss"
+            yield Finding(Kind.ACCEPTED, (), each.first, each.last, detail)
+        else:
+            yield Finding(Kind.MISSING, (), each.first, each.last, "no store has it")
 
 
 def _unseen(facts: SourceFacts) -> Iterator[Finding]:
@@ -397,15 +465,24 @@ def _summary(
 ) -> str:
     below = facts.retained_from
     released = f"; retention released numbers below {below:,}" if below else ""
+    if facts.archived is not None:
+        released += f"; the archive has {_all_of(facts.archived.has)}"
     if outcome is AuditOutcome.NO_LOSS:
         if not messages:
-            return f"no loss: nothing is {'stable yet' if not released else 'retained'}{released}"
+            return f"no loss: nothing is {'stable yet' if not below else 'retained'}{released}"
         agree = "1 store has them" if len(stores) == 1 else f"{len(stores)} stores agree"
         return f"no loss: {messages:,} messages, {agree}{_but(findings)}{released}"
     if outcome is AuditOutcome.UNKNOWN:
         seen = f"{messages:,} messages, of which {len(stores)} stores have all"
         return f"not known: {seen}; {_named(findings)}"
     return f"{outcome.text}: {_named(findings)}"
+
+
+def _all_of(numbers: RangeSet) -> str:
+    """Return the numbers as text; of many ranges only the count and the bounds."""
+    if not numbers:
+        return "nothing of it"
+    return f"{numbers.count():,} messages of [{numbers.low}, {numbers.high}]"
 
 
 def _but(findings: Sequence[Finding]) -> str:
@@ -441,5 +518,15 @@ def _sentence(each: Finding) -> str:
             return f"{where} is {each.detail}"
         case Kind.LINEAGE:
             return f"{stores} has another history from {each.first} on"
+        case Kind.NOT_ARCHIVED:
+            return f"retention released {where}, and the archive lacks it ({len(each):,} messages)"
+        case Kind.ONLY_ARCHIVED:
+            return f"no store has {where}, but the archive has it ({len(each):,} messages)"
+        case Kind.BEYOND:
+            return (
+                f"the archive has {where}, which is above what is stable ({len(each):,} messages)"
+            )
+        case Kind.FORGOTTEN:
+            return f"no store knows the source, of which the archive has {where}"
         case _:
             return f"{stores} was not seen for {where}: {each.detail}"

@@ -244,11 +244,13 @@ def run_audit(
     topics: Sequence[str] = (),
     topics_pattern: str | None = None,
     thorough: bool = False,
+    archive: str | None = None,
     master: str | None = None,
     told: Told,
 ) -> AuditReport:
     """Run `quorate audit`. stores: host:port of each. master: as of run_archive.
 
+    archive: the path of an archive that is compared with the stores; None: none.
     Raises as quorate.pipeline.jobs.audit.audit, UnknownTopic, JavaNotFound.
     """
     from quorate.pipeline.archive.workers import in_threads
@@ -256,11 +258,24 @@ def run_audit(
     from quorate.pipeline.stores.client import Stores
 
     selects = selection(topics, topics_pattern)
-    _check_known(topics, topics_pattern, Stores(stores).sources())
+    archived = set[str]()
+    if archive is not None:
+        from quorate.archive.reading import Archive
+
+        archived = {source.topic for source in Archive(archive).sources}
+    _check_known(topics, topics_pattern, Stores(stores).sources(), archived)
     with _workers("audit", told, master) as (run, parts):
         # The digests are made by the stores.
         compare = run if thorough or master is not None or submitted() else in_threads
-        return audit(compare, stores, selects=selects, thorough=thorough, parts=parts, told=told)
+        return audit(
+            compare,
+            stores,
+            selects=selects,
+            thorough=thorough,
+            parts=parts,
+            archive=archive,
+            told=told,
+        )
 
 
 @interruptible(_NOTHING_REMAINS)
@@ -593,6 +608,9 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stores", required=True, metavar="HOST:PORT,…")
     _add_topics(parser)
     parser.add_argument("--thorough", action="store_true", help="read and check every message")
+    parser.add_argument(
+        "--archive", metavar="PATH", help="the archive that is compared with the stores"
+    )
     _add_master(parser)
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -601,6 +619,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
             topics=given.topic,
             topics_pattern=given.topics_pattern,
             thorough=given.thorough,
+            archive=given.archive,
             master=given.master,
             told=say,
         )

@@ -17,6 +17,7 @@ import grpc.aio
 
 from quorate.protocol.answers import LargePiece, Piece
 from quorate.protocol.attributes import Attributes
+from quorate.protocol.digests import Block
 from quorate.protocol.errors import CorruptBatch, InvalidArgument, OtherLineage
 from quorate.protocol.fragments import Batch, LargeBatch, header_of
 from quorate.protocol.framing import BatchHeader, check_batch, read_contents
@@ -111,8 +112,7 @@ class Comparing:
         try:
             response = await asked.digests(request)
             theirs = [
-                digest.Block(each.first, each.last, each.held, each.digest)
-                for each in response.blocks
+                Block(each.first, each.last, each.held, each.digest) for each in response.blocks
             ]
             reads, reg_id = self._engine.reads, state.reg_id
             ours = await self._apart(partial(digest.blocks, reads, reg_id, wanted, block))
