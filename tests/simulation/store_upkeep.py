@@ -212,10 +212,10 @@ class SimulatedNeighbours:
     def answers(self) -> list[PeerAnswer]:
         return [item.answer for item in self._peers.inventories().values()]
 
-    def may_have_begun(self, source: SourceName) -> bool:
+    def may_have_begun(self, source: SourceName, answers: Sequence[PeerAnswer]) -> bool:
         state = self._store.engine.core.sources.get(source)
         begun_epoch = state.registration.begun_epoch if state is not None else 0
-        return any(each.knowledge(source).begun_epoch > begun_epoch for each in self.answers())
+        return any(each.knowledge(source).begun_epoch > begun_epoch for each in answers)
 
     async def views(self, source: SourceName, fresh: bool = False) -> list[plan.PeerView]:
         known = {answer.address: answer for answer in self.answers()}
