@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 
 import pytest
 from tests.store.support import ORDERS, TRADES
@@ -8,6 +9,7 @@ from tests.store.support import ORDERS, TRADES
 from quorate.protocol.errors import InvalidArgument
 from quorate.store.watchers import (
     Directory,
+    Selection,
     Watcher,
     by_pattern,
     by_topic,
@@ -60,6 +62,18 @@ async def test_nobody_watches_after_the_call() -> None:
     assert not directory.watches("trades")
     directory.changed(ORDERS)
     assert await taken(watcher) == []
+
+
+async def test_very_many_patterns_are_not_tried_to_find_whether_a_topic_is_watched() -> None:
+    def refuse(topic: str) -> bool:
+        raise AssertionError(topic)
+
+    directory = Directory()
+    with ExitStack() as watching:
+        for _ in range(1000):
+            watching.enter_context(directory.watching(Selection(refuse), ()))
+        assert directory.watches("orders")
+    assert not directory.watches("orders")
 
 
 def test_a_bad_pattern_is_a_clear_error() -> None:

@@ -20,6 +20,8 @@ from quorate.store.turns import Turn
 
 _CACHED = 4096
 """The topics of which a watcher remembers whether its pattern matches."""
+_TRIED_MAX = 100
+"""The patterns that are tried at once to find whether a topic is watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,17 @@ class Directory:
                 self._of_topics.pop(topic, None)
 
     def watches(self, topic: str) -> bool:
-        """Return whether a watcher has asked for a topic."""
-        return topic in self._of_topics or any(each.selects(topic) for each in self._of_patterns)
+        """Return whether a watcher has asked for a topic.
+
+        Every acknowledgement asks this, so not all of very many patterns are tried. Then the answer
+        is yes.
+        """
+        patterns = self._of_patterns
+        return (
+            topic in self._of_topics
+            or len(patterns) > _TRIED_MAX
+            or any(each.selects(topic) for each in patterns)
+        )
 
     def changed(self, source: SourceName) -> None:
         """Note that the directory's entry of a source has changed."""
