@@ -1,4 +1,4 @@
-"""What must hold in every state of the model, whatever happened before.
+"""The checks that hold in every state of the model, whatever happened before.
 
 A violation is a `Broken`, which says in one sentence what is wrong. The checks use the true
 ballots, also where a model leaves instances out: no application cares how stores compare.

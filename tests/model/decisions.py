@@ -1,4 +1,4 @@
-"""What follows from rows: what a store holds of a stream, and what an attempt decides.
+"""Conclusions from rows: the messages that a store holds, and the decision of an attempt.
 
 Moves and messages do not live here, but in `rules.py`.
 """

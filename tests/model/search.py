@@ -20,7 +20,7 @@ from tests.model.state import (
 
 
 class Violation(NamedTuple):
-    """What is broken, and the moves that led there."""
+    """A rule that is broken, and the moves that led there."""
 
     what: str
     moves: tuple[Move, ...]

@@ -1,4 +1,4 @@
-"""What the model is made of: the names of the rules, the worlds, and what each party knows.
+"""The parts of the model: the names of the rules, the worlds, and the knowledge of each party.
 
 No rule is carried out here: `decisions.py` and `rules.py` do that.
 """
@@ -91,7 +91,7 @@ FOUNDED = Begun((1, -1), (1, -1), NEVER, (((1, -1), 0),), False)
 
 
 class Row(NamedTuple):
-    """What one store has on disk of one identity. A receiver holds its position as a number."""
+    """The state of one identity on the disk of a store. Of a receiver it holds the position."""
 
     promised: Ballot = NEVER
     begun: Begun | None = None
@@ -143,7 +143,7 @@ Move = tuple[Any, ...]
 
 
 class Broken(Exception):
-    """What must hold in every state does not hold."""
+    """A check of the model failed in a state."""
 
 
 def put(values: tuple[Any, ...], index: int, value: Any) -> tuple[Any, ...]:

@@ -142,7 +142,7 @@ def test_the_same_walks_break_nothing_with_all_rules(rule: str) -> None:
 
 
 def test_an_ended_stream_is_erased_and_forgotten_and_begins_anew() -> None:
-    """What the walks have to come across, made on purpose: otherwise they would show nothing."""
+    """States that walks must come across. They are made on purpose here."""
     model = Model(FORGETS)
     state = model.first()
     for attempt, epoch in ((0, 1), (1, 2), (2, 3)):

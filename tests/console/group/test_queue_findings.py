@@ -1,4 +1,4 @@
-"""What is wrong with queues: for each finding reports with it, and reports without."""
+"""Findings about queues: for each one, reports that cause it and reports that do not."""
 
 from __future__ import annotations
 
