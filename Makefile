@@ -38,17 +38,17 @@ $(STAMP): $(CORE)
 demo: $(CORE) ## stream real flights through failures and verify every message
 	$(BIN)/quorate demo $(if $(INPUT),--input $(INPUT))
 
-test: $(STAMP) ## run the tests but the long ones, on WORKERS=3 processes
-	$(BIN)/python -m pytest -m 'not (long or big)' --numprocesses $(or $(WORKERS),3) --durations 15
+test: $(STAMP) ## run the tests but the long ones, on WORKERS=4 processes
+	$(BIN)/python -m pytest -m 'not (long or big)' --numprocesses $(or $(WORKERS),4) --durations 15
 
 test-core: $(CORE) ## the same without the tests that need Spark
-	$(BIN)/python -m pytest -m 'not (long or big)' --numprocesses $(or $(WORKERS),3) --durations 15 --ignore tests/pipeline
+	$(BIN)/python -m pytest -m 'not (long or big)' --numprocesses $(or $(WORKERS),4) --durations 15 --ignore tests/pipeline
 
 test-long: $(STAMP) ## run the long tests: stories of real processes, and of Spark
-	$(BIN)/python -m pytest -m 'long and not big' --numprocesses $(or $(WORKERS),3) --durations 15
+	$(BIN)/python -m pytest -m 'long and not big' --numprocesses $(or $(WORKERS),4) --durations 15
 
 test-big: $(STAMP) ## run the big simulations: known worlds, guards taken out, a hundred kills
-	$(BIN)/python -m pytest -m big --numprocesses $(or $(WORKERS),3) --durations 15
+	$(BIN)/python -m pytest -m big --numprocesses $(or $(WORKERS),4) --durations 15
 
 test-again: $(STAMP) ## run the tests that failed last once more, one after the other
 	@echo "A test that fails beside others and passes alone still has a defect: note it, and mend it."

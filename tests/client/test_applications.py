@@ -21,7 +21,7 @@ from quorate.client import connect
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "applications.md").read_text()
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 def program(words: str) -> str:

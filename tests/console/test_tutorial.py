@@ -33,7 +33,7 @@ PROMPT = "order: "
 OF_ITS_TIME = {"time": "", "timestamp_ns": 0}
 """The fields of a message that differ from run to run."""
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 class Block(NamedTuple):

@@ -6,6 +6,7 @@ The exceptions say in their modules why nothing has to be on the disk.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,6 +69,7 @@ def test_no_other_module_renames_files() -> None:
         f"{path.relative_to(ROOT).as_posix()}: {name}"
         for part in PARTS
         for path in sorted((ROOT / part).rglob("*.py"))
-        for name in renames(path.read_text())
+        if re.search("rename|replace|shutil", text := path.read_text())
+        for name in renames(text)
     ]
     assert sorted(found) == sorted([PLACE, *EXCEPTIONS])

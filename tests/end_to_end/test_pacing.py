@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.end_to_end.world import SESSION, Store, World
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 RECEIVER = 20
 BOUND = 500

@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.end_to_end.world import SESSION, World
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 async def test_a_receiver_that_was_away_recovers_from_two_of_three_stores(world: World) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.end_to_end.world import World
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 async def test_a_store_that_was_away_is_repaired_while_the_source_is_away(world: World) -> None:

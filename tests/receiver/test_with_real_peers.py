@@ -15,6 +15,8 @@ from tests.receiver.real_peers import Stores, numbered, receiver, send, source, 
 from quorate.protocol.identity import SourceName
 from quorate.receiver import Answer, Gap, ReceiverOptions, SourceAttached
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("delivery", ["live", "stable"])
 async def test_recovery_live_and_restart(stores: Stores, delivery: str) -> None:
@@ -64,7 +66,6 @@ async def test_without_any_source(stores: Stores) -> None:
 
 
 # On a busy machine nothing may come for so long that the receiver says so.
-@pytest.mark.long
 @pytest.mark.expects_log("is missing; waiting for")
 async def test_a_slow_application_is_bounded_and_loses_nothing(stores: Stores) -> None:
     total, size = 30_000, 2000

@@ -17,7 +17,7 @@ from quorate.protocol.errors import QuorateError, StorageFailed, StoreStopping, 
 from quorate.protocol.framing import encode_batch
 from quorate.store.offline import OfflineStore
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 _RUN = """
 import sys

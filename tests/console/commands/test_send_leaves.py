@@ -13,7 +13,7 @@ from tests.store.support import free_addresses
 
 from quorate.console.group.children import StoreChild, founded
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 @pytest.fixture

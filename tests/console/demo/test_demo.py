@@ -27,7 +27,7 @@ from quorate.store.storage.interface import (
 )
 from quorate.store.storage.rocksdb import RocksStorage
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 MESSAGES = 4000
 SECONDS = 9

@@ -490,7 +490,7 @@ def test_the_work_grows_with_the_sources_and_not_with_their_square() -> None:
         assert len(compare(answers, 0, limit=100).sources) == 100
         return time.process_time() - began
 
-    assert seconds(8000) < 10 * seconds(2000), "sixteen times would be quadratic"
+    assert seconds(4000) < 10 * seconds(1000), "sixteen times would be quadratic"
 
 
 def test_topics_are_selected_by_name_or_by_pattern(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -367,7 +367,7 @@ def test_a_sum_does_not_depend_on_how_rows_are_cut(each: list[Row], at: int) -> 
         lambda one: st.tuples(st.just(one), st.lists(a_row, min_size=len(one), max_size=len(one)))
     )
 )
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_only_the_same_rows_are_found_among_those_there(pair: tuple[list[Row], list[Row]]) -> None:
     one, other = pair
     there = ReadBack([made(one)])

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -38,6 +39,12 @@ from quorate.v1 import store_pb2 as store_v1
 
 SOURCES_AT_ONCE = 64
 """The sources of one part of a report."""
+
+
+@cache
+def _version() -> str:
+    """Return the version that is installed; to look it up takes a millisecond."""
+    return version("quorate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +131,7 @@ class Reports:
         response = store_v1.StatusResponse(
             store_name=facts.name,
             address=facts.address,
-            version=version("quorate"),
+            version=_version(),
             incarnation=standing.record.incarnation,
             limbo=bool(standing.limbo),
             limbo_reason=engine.limbo_reason(None),
