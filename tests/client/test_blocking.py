@@ -89,6 +89,7 @@ def test_an_error_from_inside_is_what_is_raised(stores_aside: Stores) -> None:
         fails()
 
 
+@pytest.mark.expects_log("does not take|lost its quorum")
 def test_closing_while_another_thread_opens(stores_aside: Stores) -> None:
     quorate = connect_blocking(stores_aside.addresses)
     failures: list[BaseException] = []

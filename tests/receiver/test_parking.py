@@ -66,7 +66,11 @@ def tasks() -> Counter[str]:
     return Counter(task.get_coro().__qualname__ for task in asyncio.all_tasks())  # type: ignore[union-attr]
 
 
-async def test_a_session_whose_source_is_gone_has_no_tasks(group: Group) -> None:
+@pytest.mark.expects_log("is missing; waiting")
+async def test_a_session_whose_source_is_gone_has_no_tasks(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seams.FETCH_PLAN_POLL_SECONDS_QUIET.replace(monkeypatch, 1000.0)
     await dead_sources(group, 60)
     before = tasks()
     async with await opened(group) as receiver:

@@ -197,7 +197,8 @@ async def test_a_source_whose_clock_is_ahead_ends_before_its_first_late_message(
     async with client.subscriber("orders", end="+2s") as subscriber:
         assert messages(await whole(subscriber)) == sent(1, 0, 4) + sent(2, 0, 4)
     async with client.subscriber("orders", begin=NOW, end="+3s") as subscriber:
-        await send(client, 2, 5, 9)
+        with seams.TIME_IN_SOURCE_BATCHER.replaced(Ahead(-3600)):
+            await send(client, 2, 5, 9)
         with seams.TIME_IN_SOURCE_BATCHER.replaced(Ahead(3600)):
             await send(client, 2, 10, 14)
         await send(client, 2, 15, 19)
