@@ -333,6 +333,7 @@ def test_a_damaged_archive_is_reported_and_nothing_of_it_is_taken(
 
 
 @pytest.mark.expects_log("cannot be reached|refused an acknowledgement|is withdrawn by epoch")
+@pytest.mark.expects_log("does not register the receiver")
 async def test_receivers_that_lived_through_it_are_told_what_is_withdrawn(
     one: Group, tmp_path: Path
 ) -> None:
