@@ -268,6 +268,29 @@ async def test_a_queue_has_several_topics_and_a_condition(start: Start) -> None:
             assert await is_empty(consumer)
 
 
+async def test_a_queue_has_the_topics_of_a_pattern(start: Start) -> None:
+    """Also those that come later, and after a change of the dispatcher."""
+    stores = await start(topics=[], topic_pattern="orders[.](eu|us|asia)")
+    async with stores.connect() as client:
+        await send(client, [b"1"], "orders.eu")
+        await send(client, [b"2"], "orders")
+        async with client.queue("work", max_backlog=9) as consumer:
+            [job] = await take(consumer, 1)
+            assert (job.topic, job.payload) == ("orders.eu", b"1")
+            await job.done()
+            await send(client, [b"3"], "orders.us")
+            [job] = await take(consumer, 1)
+            assert (job.topic, job.payload) == ("orders.us", b"3")
+            await job.done()
+        await stores.stop_dispatching()
+        await send(client, [b"4"], "orders.asia")
+        await send(client, [b"5"], "orders.eu")
+        async with client.queue("work", max_backlog=9) as consumer:
+            jobs = await take(consumer, 2)
+            assert {job.topic for job in jobs} == {"orders.asia", "orders.eu"}
+            assert await is_empty(consumer)
+
+
 async def test_a_large_message_comes_whole(start: Start) -> None:
     stores = await start()
     large = bytes(range(256)) * 40_000

@@ -114,7 +114,21 @@ def test_a_queue_has_settings(tmp_path: Path) -> None:
         ("prefetch = 5", "queue.0.prefetch: there is no such key"),
         ('[[queue]]\nname = "work"\ntopics = ["bills"]', "'work' is there twice"),
         ('[[queue]]\nname = "a b"\ntopics = ["bills"]', "'a b' is no name"),
-        ('[[queue]]\nname = "x"\ntopics = []', "topics: names no topic"),
+        ('[[queue]]\nname = "x"\ntopics = []', "topics: name either topics or a topic_pattern"),
+        ('topic_pattern = "orders.*"', "topics: name either topics or a topic_pattern"),
+        ('[[queue]]\nname = "x"\ntopic_pattern = "(a"', "queue.1: topic pattern: "),
+        (
+            '[[queue]]\nname = "x"\ntopic_pattern = ".*"',
+            "matches 'quorate.queue.x', the queue's own",
+        ),
+        (
+            '[[queue]]\nname = "x"\ntopic_pattern = "quorate.queue.w.*"',
+            "matches 'quorate.queue.work', the stream of the queue 'work'",
+        ),
+        (
+            '[[queue]]\nname = "x"\ntopic_pattern = "a.*"\ndead_letters = "a.dead"',
+            "dead letters would come back",
+        ),
         ('[[queue]]\nname = "x"\ntopics = ["a", "a"]', "topics: names a topic twice"),
         ('[[queue]]\nname = "x"\ntopics = ["quorate.queue.y"]', "is the stream of a queue"),
     ],

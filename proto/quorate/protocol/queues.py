@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from math import inf
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.identity import SourceName, check_topic
+from quorate.protocol.patterns import topic_pattern
 
 _STREAMS = "quorate.queue."
 """The beginning of the topic of each queue's own stream."""
@@ -28,8 +30,10 @@ class QueueSettings:
     """The settings of one queue. Raises InvalidArgument."""
 
     name: str
-    topics: tuple[str, ...]
-    """The topics whose messages the queue hands out."""
+    topics: tuple[str, ...] = ()
+    """The topics whose messages the queue hands out, by name."""
+    topic_pattern: str | None = None
+    """The pattern of these topics, in the place of their names; later ones are among them, too."""
     where: str | None = None
     """A condition that its messages meet; None: all do."""
     lease_seconds: float = 60.0
@@ -46,14 +50,7 @@ class QueueSettings:
 
     def __post_init__(self) -> None:
         check_queue(self.name)
-        if not self.topics:
-            raise InvalidArgument("topics", "names no topic; name one")
-        for topic in self.topics:
-            check_topic(topic)
-            if topic.startswith(_STREAMS):
-                raise InvalidArgument("topics", f"{topic!r} is the stream of a queue")
-        if len(set(self.topics)) < len(self.topics):
-            raise InvalidArgument("topics", "names a topic twice")
+        self._check_topics()
         if self.where is not None:
             Filter(self.where)
         if not 0 < self.lease_seconds < inf:
@@ -61,14 +58,38 @@ class QueueSettings:
         if self.tries < 1:
             raise InvalidArgument("tries", f"{self.tries} is not at least 1")
         if self.dead_letters is not None:
-            check_topic(self.dead_letters)
-            if self.dead_letters in self.topics:
-                raise InvalidArgument(
-                    "dead_letters",
-                    f"{self.dead_letters!r} is a topic of the queue: dead letters would come back",
-                )
-            if self.dead_letters.startswith(_STREAMS):
-                raise InvalidArgument("dead_letters", f"{self.dead_letters!r} is that of a queue")
+            self._check_dead_letters(self.dead_letters)
+
+    def _check_topics(self) -> None:
+        if bool(self.topics) == (self.topic_pattern is not None):
+            raise InvalidArgument("topics", "name either topics or a topic_pattern")
+        for topic in self.topics:
+            check_topic(topic)
+            if topic.startswith(_STREAMS):
+                raise InvalidArgument("topics", f"{topic!r} is the stream of a queue")
+        if len(set(self.topics)) < len(self.topics):
+            raise InvalidArgument("topics", "names a topic twice")
+        if self.has_topic(self.stream.topic):
+            raise InvalidArgument(
+                "topic_pattern",
+                f"{self.topic_pattern!r} matches {self.stream.topic!r}, the queue's own stream; "
+                "narrow it, for example to 'orders[.].*'",
+            )
+
+    def _check_dead_letters(self, topic: str) -> None:
+        check_topic(topic)
+        if self.has_topic(topic):
+            raise InvalidArgument(
+                "dead_letters", f"{topic!r} is a topic of the queue: dead letters would come back"
+            )
+        if topic.startswith(_STREAMS):
+            raise InvalidArgument("dead_letters", f"{topic!r} is that of a queue")
+
+    def has_topic(self, topic: str) -> bool:
+        """Return whether the queue hands out the messages of a topic."""
+        if self.topic_pattern is not None:
+            return topic_pattern(self.topic_pattern).matches(topic)
+        return topic in self.topics
 
     @property
     def stream(self) -> SourceName:
@@ -103,9 +124,16 @@ def check_consumer(name: str) -> str:
     return name
 
 
-def check_distinct_queues(queues: Iterable[QueueSettings]) -> None:
-    """Raise InvalidArgument if two queues have one name."""
+def check_distinct_queues(queues: Sequence[QueueSettings]) -> None:
+    """Raise InvalidArgument if two queues have one name, or one has the stream of another."""
     names = [each.name for each in queues]
     for name in names:
         if names.count(name) > 1:
             raise InvalidArgument("queue", f"{name!r} is there twice; give each queue its own name")
+    for queue, other in permutations(queues, 2):
+        if queue.has_topic(other.stream.topic):
+            raise InvalidArgument(
+                "topic_pattern",
+                f"{queue.topic_pattern!r} matches {other.stream.topic!r}, the stream of the queue "
+                f"{other.name!r}; narrow it",
+            )

@@ -254,9 +254,12 @@ class QueueConfiguration(BaseModel):
     name: str
     """The name by which consumers ask for it: letters, digits and `_ . : -`. The stream of its
     decisions has the topic `quorate.queue.` and this name."""
-    topics: Annotated[tuple[str, ...], BeforeValidator(_keys)]
+    topics: Annotated[tuple[str, ...], BeforeValidator(_keys)] = ()
     """The topics whose messages it hands out, by name. A new queue begins with the first message
     that is there."""
+    topic_pattern: str | None = None
+    """The regular expression of these topics, in the place of their names. The messages of topics
+    that come later are handed out, too."""
     where: str | None = None
     """A condition in the words of SQL. Messages for which it is not true are passed over. Not
     given: it hands out all."""
@@ -452,7 +455,7 @@ class StoreConfiguration(BaseModel):
                 'stores = "a=host:7301,b=host:7301,c=host:7301"'
             )
         try:
-            check_distinct_queues(each.settings for each in self.queue)
+            check_distinct_queues([each.settings for each in self.queue])
         except InvalidArgument as error:
             raise ValueError(error.detail) from None
         return self

@@ -135,7 +135,9 @@ class Dispatcher:
 
     def status(self) -> v1.QueueStatus:
         """Return what people are told of the queue."""
-        status = v1.QueueStatus(name=self.settings.name, topics=self.settings.topics)
+        settings = self.settings
+        topics = settings.topics if settings.topic_pattern is None else (settings.topic_pattern,)
+        status = v1.QueueStatus(name=settings.name, topics=topics)
         if self._term is None:
             status.trouble = self._trouble
             status.registers = self._is_registering

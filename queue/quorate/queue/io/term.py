@@ -120,16 +120,16 @@ class Term:
 
     async def _read(self) -> None:
         settings, dispatch = self._settings, self._dispatch
-        # By rules of access, one topic needs no rule about a pattern.
-        one, *more = settings.topics
-        topics: GivenTopics = dict.fromkeys(settings.topics) if more else one
         places = {
             source: place
             for source, place in dispatch.position.items()
-            if source.topic in settings.topics
+            if settings.has_topic(source.topic)
         }
         begin: GivenBegin = Position(places) if places else EPOCH
-        async with self._client.subscriber(topics, begin=begin, where=settings.where) as subscriber:
+        async with self._client.subscriber(
+            self._named_topics(), topic_pattern=settings.topic_pattern, begin=begin,
+            where=settings.where,
+        ) as subscriber:  # fmt: skip
             async for given in subscriber.batches():
                 if isinstance(given, ReplayedBatch):
                     dispatch.arrived(Lot.of(given), self._loop.time())
@@ -143,6 +143,11 @@ class Term:
                 while not dispatch.has_room:
                     self._has_room.clear()
                     await self._has_room.wait()
+
+    def _named_topics(self) -> GivenTopics | None:
+        """Return the topics by their names. With rules of access, one needs no rule of patterns."""
+        topics = self._settings.topics
+        return dict.fromkeys(topics) if len(topics) > 1 else next(iter(topics), None)
 
     # -- consumers --------------------------------------------------------------------------
 
