@@ -248,10 +248,8 @@ LIFETIMES = "quorate.store.rules.lifetimes"
 LIVES_OVERDUE = Seam(LIFETIMES, "Lives.overdue")
 LIVES_SILENT = Seam(LIFETIMES, "Lives.silent")
 
-PROXY_ELECTION = "quorate.store.rules.proxy_election"
-GATHERING_LOOK = Seam(PROXY_ELECTION, "Gathering.look")
-PROXY_ELECTION_TURN_SECONDS = Seam(PROXY_ELECTION, "TURN_SECONDS")
-PROXY_ELECTION_WAIT_SECONDS = Seam(PROXY_ELECTION, "WAIT_SECONDS")
+PROXY_RULES = "quorate.store.rules.proxy"
+GATHERING_LOOK = Seam(PROXY_RULES, "Gathering.look")
 
 READMISSION_RULES = "quorate.store.rules.readmission"
 NOT_KEPT_ELSEWHERE_IN_READMISSION_RULES = Seam(READMISSION_RULES, "not_kept_elsewhere")

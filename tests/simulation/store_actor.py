@@ -195,7 +195,7 @@ class StoreActor:
     ) -> None:
         """founds: an operator says that a group is new; else the stores find out together.
 
-        proxies: it answers for a source that is away if that falls to it. cached: it acknowledges
+        proxies: it answers for a source that is away. cached: it acknowledges
         what is in the page cache. mortality: of every source and receiver. lets_go: it keeps few
         messages of what is stable. state_only: it takes no messages. copy: it runs on this copy of
         its disk, beside the one that it was made of.

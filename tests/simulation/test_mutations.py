@@ -73,10 +73,7 @@ from quorate.store.rules.lifetimes import (
     Lives,
     Who,
 )
-from quorate.store.rules.proxy_election import (
-    Electorate,
-    Gathering,
-)
+from quorate.store.rules.proxy import Gathering, Party
 from quorate.store.rules.receivers import Receivers
 from quorate.store.rules.repair_plan import OwnView
 from quorate.store.rules.source_state import (
@@ -474,9 +471,9 @@ def _greetings_hide_what_was_known(to: pytest.MonkeyPatch) -> None:
 def _one_copy_is_enough_for_a_proxy(to: pytest.MonkeyPatch) -> None:
     """A proxy takes for stable what one store alone has."""
 
-    def look(_: Gathering, now: float, among: Electorate) -> int:  # noqa: ARG001
-        told = max(party.stable_upto for party in among.order)
-        return max(party.held.contiguous_upto(told + 1) for party in among.order)
+    def look(_: Gathering, now: float, among: Sequence[Party]) -> int:  # noqa: ARG001
+        told = max(party.stable_upto for party in among)
+        return max(party.held.contiguous_upto(told + 1) for party in among)
 
     seams.GATHERING_LOOK.replace(to, look)
 

@@ -136,7 +136,7 @@ def _matches(wanted: Wanted, source: SourceName) -> bool:
 
 def _live(engine: Engine, state: SourceState) -> store_v1.SourceInventory:
     known = source_inventory(state, bool(engine.core.doubt_of(state)))
-    known.proxy = state.name in engine.proxy_of
+    known.proxy = state.name in engine.announced
     known.finished = engine.is_finished(state)
     known.durability = engine.durability(state.name.topic)
     return known
