@@ -283,13 +283,12 @@ class SimulatedVouching(Vouching):
 
         store.process.start(ask())
         await asked.wait(CHECK_SECONDS_MAX)
-        if store.witnesses and not store.has_asked_a_witness(heard):
+        while store.witnesses and not store.has_asked_a_witness(heard):
             # Who can tell is not there: to be believed until somebody is, is more than anything
-            # can be done about, so that nobody starts it yet.
+            # can be done about, so that here it waits.
             store.world.note("%s waits for %s", store.name, sorted(store.witnesses))
-            store.crash()
-            store.world.later(CHECK_AGAIN_SECONDS, store.start_if_down)
-            return
+            await store.process.sleep(CHECK_AGAIN_SECONDS)
+            await peers.ask_briefly(heard)
         if await self._was_found_out(heard):
             store.found_out()
         store.witnesses.clear()
