@@ -248,10 +248,8 @@ LIFETIMES = "quorate.store.rules.lifetimes"
 LIVES_OVERDUE = Seam(LIFETIMES, "Lives.overdue")
 LIVES_SILENT = Seam(LIFETIMES, "Lives.silent")
 
-PROXY_ELECTION = "quorate.store.rules.proxy_election"
-GATHERING_LOOK = Seam(PROXY_ELECTION, "Gathering.look")
-PROXY_ELECTION_TURN_SECONDS = Seam(PROXY_ELECTION, "TURN_SECONDS")
-PROXY_ELECTION_WAIT_SECONDS = Seam(PROXY_ELECTION, "WAIT_SECONDS")
+PROXY_RULES = "quorate.store.rules.proxy"
+GATHERING_LOOK = Seam(PROXY_RULES, "Gathering.look")
 
 READMISSION_RULES = "quorate.store.rules.readmission"
 NOT_KEPT_ELSEWHERE_IN_READMISSION_RULES = Seam(READMISSION_RULES, "not_kept_elsewhere")
@@ -304,12 +302,8 @@ STANDING_CHECK_NAMED = Seam(STORE_IDENTITY, "Standing.check_named")
 STANDING_CHECK_REMEMBERED = Seam(STORE_IDENTITY, "Standing.check_remembered")
 STANDING_FILL = Seam(STORE_IDENTITY, "Standing.fill")
 STANDING_FOUNDERS = Seam(STORE_IDENTITY, "Standing.founders")
-STANDING_HEARD_OF = Seam(STORE_IDENTITY, "Standing.heard_of")
 STANDING_MET = Seam(STORE_IDENTITY, "Standing.met")
-
-STORE_RUNS = "quorate.store.rules.store_runs"
-STORE_RUNS_LATER = Seam(STORE_RUNS, "_later")
-STORE_RUNS_WAS_THROUGH = Seam(STORE_RUNS, "_was_through")
+WAS_PUT_BACK = Seam(STORE_IDENTITY, "_was_put_back")
 
 STORE_STREAM = "quorate.store.rules.stream"
 SOURCE_STREAMS_APPEND = Seam(STORE_STREAM, "SourceStreams.append")

@@ -23,9 +23,7 @@ _GREETING = store_v1.Greeting(store_name="b", incarnation=b"i", former=[b"f"])
 _REGISTRATION = records.Registration(
     _ORDERS, 3, b"instance", 3, _LINEAGE, v1.Membership(), v1.SourceInformation(epoch=3)
 )
-_STORE = records.StoreRecord(
-    b"i", 2, "why", founders=(_GREETING,), former=(b"f",), runs=(records.StoreRun(b"r", 5),)
-)
+_STORE = records.StoreRecord(b"i", 2, "why", founders=(_GREETING,), former=(b"f",))
 _LOSS = maintenance.LossRecord(_ORDERS, 1, 2, "why", 5, _LINEAGE)
 _CANDIDATE = state_records.Candidate(0x10, 1, 5, 6, 7, 0, b"body")
 _PROGRESS = state_records.Progress(_ORDERS, Place(1, 5), 0, -1)

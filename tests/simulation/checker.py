@@ -176,6 +176,10 @@ class Checker:
             self.destroys(store)
         return tolerated
 
+    def store(self, label: str) -> StoreOf:
+        """Return the store, whether it runs or not."""
+        return self._stores[label]
+
     def copied(self, store: str) -> None:
         """A second process is about to run on a copy of its disk: nobody knows which is the one."""
         self.destroys(store)

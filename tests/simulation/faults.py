@@ -27,8 +27,6 @@ from quorate.store.storage.interface import Table
 _YEARS_SECONDS = 3e8
 RESTED_SECONDS = 40.0
 """How long is long where everything is kept for ever."""
-OUT_OF_REACH_SECONDS = 0.1
-"""How long a store runs that was put back, before it is started again where others reach it."""
 
 
 class Faults:
@@ -60,8 +58,6 @@ class Faults:
         self._kept_for_seconds = (kept_for or RESTED_SECONDS) / AGES
         self._kinds: list[Callable[[], None]] = [getattr(self, kind) for kind in weather.kinds]
         self._copies: dict[str, Snapshot] = {}
-        self._doubles: dict[str, StoreActor] = {}
-        """By name: stores that run beside the one whose disk theirs is a copy of."""
         self._zombies: list[SourceInstance] = []
         self.hung: StoreActor | None = None
         """The store that hangs now, or did last; once the faults have stopped: that hangs still."""
@@ -87,7 +83,6 @@ class Faults:
         for zombie in self._zombies:
             zombie.kill()
         for store in self._stores:
-            self._end_double(store)
             store.disk.sync_seconds_max = 0.002
             store.disk.fails_next_sync = False
             if store is not self.hung:
@@ -247,9 +242,6 @@ class Faults:
         self._checker.destroys(store.name)
         for other in self._stores:
             other.forgotten_by(store.name)
-            double = self._doubles.get(other.name)
-            if double is not None and double.witnesses == {store.name}:
-                self._end_double(other)
 
     def _fail_in_need(self, destroy: Callable[[StoreActor], None], seconds: float) -> None:
         """One store lags, another loses its data, the others are away, and then the source dies:
@@ -326,31 +318,13 @@ class Faults:
         self._copies[store.name] = store.disk.snapshot()
 
     def put_back(self) -> None:
-        """A store starts again with a copy of what its disk once was."""
+        """A store starts again with a copy of what its disk once was.
+
+        Only if a peer remembers more starts or more commits: no other copy is promised to be
+        detected. Nor do two processes run on copies of one disk.
+        """
         if (store := self._destroyable()) is not None and self._put_back(store):
             self._restart(store)
-
-    def put_back_out_of_reach(self) -> None:
-        """The same, but it is started first where it reaches nobody, and commits something anew."""
-        if (store := self._destroyable()) is not None:
-            self._put_back_out_of_reach(store)
-
-    def put_back_out_of_reach_in_need(self) -> None:
-        self._fail_in_need(self._put_back_out_of_reach, OUT_OF_REACH_SECONDS)
-
-    def _put_back_out_of_reach(self, store: StoreActor) -> None:
-        if not self._put_back(store):
-            return
-        self._cut([store.name], OUT_OF_REACH_SECONDS)
-        store.start()
-        store.process.start(store.commits_anew(self._chooser.choice((1, 10, 100))))
-
-        def start_again() -> None:
-            if store.alive and not self._stopped:
-                store.crash()
-            self._world.later(0.01, store.start_if_down)
-
-        self._world.later(OUT_OF_REACH_SECONDS, start_again)
 
     def _put_back(self, store: StoreActor) -> bool:
         if (copy := self._copies.get(store.name)) is None:
@@ -371,65 +345,6 @@ class Faults:
             and other.name not in self._checker.failed
             and other.remembers_more(store, copy)
         ]
-
-    def run_copy(self) -> None:
-        """A copy of a store's disk, of now or of before, is started while the store goes on."""
-        store, chooser = self._destroyable(), self._chooser
-        if store is None or not store.alive:
-            return
-        copies = [store.disk.snapshot(), self._copies.get(store.name)]
-        copy = chooser.choice([copy for copy in copies if copy is not None])
-        self._world.later(chooser.choice((0.0, 0.3, 1.0)), lambda: self._double(store, copy))
-
-    def _double(self, store: StoreActor, copy: Snapshot) -> None:
-        if self._stopped or store.name in self._doubles or store not in self._stores:
-            return
-        if not self._checker.tolerates(store.name):
-            return
-        if not (witnesses := self._witnesses(store, copy)):
-            return  # as with one that is put back
-        self._world.fault("copy started beside its store", store.name)
-        self._checker.copied(store.name)
-        double = self._doubles[store.name] = store.double(copy, witnesses)
-        double.disk.boot = store.disk.boot
-        self._network.double(store.name, double.label)
-        self._world.later(
-            self._chooser.choice((0.5, 1.5, 3.0)), lambda: self._end_if(store, double)
-        )
-
-    def _end_if(self, store: StoreActor, double: StoreActor) -> None:
-        if self._doubles.get(store.name) is double:
-            self._end_double(store)
-
-    def _end_double(self, store: StoreActor) -> None:
-        """One of the two ends for good; if it is the first, the copy gets its place."""
-        if (double := self._doubles.pop(store.name, None)) is None:
-            return
-        self._network.undouble(store.name)
-        if double.witnesses or self._chooser.random() < 0.5:
-            self._world.note("%s ends", double.label)
-            self._checker.goes(double, self._network.on_its_way(double.label))
-            double.go()
-        else:
-            self._world.reach("copy goes on in place of its store", store.name)
-            self._checker.goes(store, self._network.on_its_way(store.label))
-            store.put_back(double.go(), ())
-            self._restart(store)
-        self._goes_on(store)
-
-    def _goes_on(self, store: StoreActor) -> None:
-        """It is alone again; the others may take the one that ended for the one that came later,
-        and then it has to hear that before it is believed."""
-        copy = store.disk.snapshot()
-        if not any(other.remembers_more(store, copy) for other in self._stores):
-            return
-        if witnesses := self._witnesses(store, copy):
-            store.is_witnessed_by(witnesses)
-        else:
-            # Nobody is left who can tell.
-            self._world.fault("store wiped", store.name)
-            self._wipe(store)
-            self._restart(store)
 
     def reboot_host(self) -> None:
         """A host goes down; what its store had only in the page cache may be gone."""
@@ -486,8 +401,6 @@ class Faults:
         under_way = self._succession is not None and not self._succession.over
         if not retired or under_way or source.runs_an_old_configuration or checker.beyond:
             return
-        if any(store.name in self._doubles for store in retired):
-            return
         if not checker.retires({store.name for store in retired}, source.to_come):
             return
         source.settles()
@@ -522,7 +435,6 @@ class Faults:
     def _everyone(self) -> list[str]:
         return [
             *(store.name for store in self._stores),
-            *(double.label for double in self._doubles.values()),
             *(instance.process.name for instance in self._source.instances[-2:]),
             *(receiver.name for receiver in self._receivers),
         ]

@@ -169,8 +169,6 @@ class Simulation:
                 return
             if world.now > deadline - seconds / 2:
                 self.operator.end_retired()
-                if world.faults["copy started beside its store"]:
-                    self.source.is_started_again()
             world.run(world.now + STEP_SECONDS)
         if unfinished:
             # What is stable and not handed over is worse than what is late.

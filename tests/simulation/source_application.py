@@ -76,7 +76,6 @@ class SourceApplication:
         """Those that go on though a newer one was started."""
         self.sending = True
         self._starting = False
-        self._started_again = False
         self._pause = weather.pause_between_sends
         self._may_be_deleted = (
             weather.mortality not in LASTING or "deregister_source" in weather.kinds
@@ -115,14 +114,6 @@ class SourceApplication:
         # nobody goes on naming them.
         if self.world.chooser.random() < 0.5 or self._may_be_deleted:
             self._named_from = self._setup_at
-
-    def is_started_again(self) -> None:
-        """An operator does that, once, where a copy ran beside its store: what the one that ended
-        said of the other, to the source alone, nobody can take back any more."""
-        if not (self._started_again or self.current.core.complete):
-            self._started_again = True
-            self.world.reach("started again as a store is another one", self.current.process.name)
-            self.current.kill()
 
     def start(self, take_over: bool) -> None:
         self._starting = False

@@ -28,6 +28,7 @@ from tests.simulation.checker import Checker
 from tests.simulation.disk import CachedDisk, Disk, Snapshot
 from tests.simulation.endings import AGES, FOR_EVER, IMMORTAL, Ageing, Mortality
 from tests.simulation.network import End, Network
+from tests.simulation.store_disks import StoreOf
 from tests.simulation.store_requests import SimulatedRequests
 from tests.simulation.store_upkeep import StoreUpkeep
 from tests.simulation.store_writer import SimulatedWriter
@@ -64,7 +65,6 @@ from quorate.store.rules.store_identity import (
     Standing,
     started,
 )
-from quorate.store.rules.store_runs import run_from_wire
 from quorate.store.storage.clean_shutdown import (
     REASON,
     Run,
@@ -82,7 +82,6 @@ from quorate.store.storage.reader import (
 )
 from quorate.store.storage.records import (
     StoreRecord,
-    StoreRun,
     position_key,
 )
 from quorate.store.tasks.comparison import digests_for
@@ -174,6 +173,26 @@ class _Engine(Engine):
         return is_news
 
 
+def remembers_more(witness: StoreOf, name: str, copy: Snapshot) -> bool:
+    """Whether a store remembers more starts or commits of another one than that has when it starts
+    from a copy.
+
+    Before the group is founded there is nothing to be put back; who does is told to start over.
+    What is not on its disk for good, a crash may make it forget.
+    """
+    record = startup.store_record(witness.disk.synced)
+    if record is None or record.blank:
+        return False
+    known = startup.peers(witness.disk.synced).get(name)
+    was = startup.store_record(copy.rows)
+    if known is None or was is None:
+        return False
+    if known.incarnation != was.incarnation:
+        return was.incarnation in known.former
+    commits = startup.last_commit(copy.rows).number
+    return known.starts > was.starts or known.commits > commits
+
+
 class StoreActor:
     """A store: its disk stays, its processes come and go."""
 
@@ -195,7 +214,7 @@ class StoreActor:
     ) -> None:
         """founds: an operator says that a group is new; else the stores find out together.
 
-        proxies: it answers for a source that is away if that falls to it. cached: it acknowledges
+        proxies: it answers for a source that is away. cached: it acknowledges
         what is in the page cache. mortality: of every source and receiver. lets_go: it keeps few
         messages of what is stable. state_only: it takes no messages. copy: it runs on this copy of
         its disk, beside the one that it was made of.
@@ -243,6 +262,7 @@ class StoreActor:
     def start(self) -> None:
         """Start a process on what the disk has."""
         self.starts += 1
+        self._keep_witnesses()
         durability = v1.DURABILITY_FSYNC if self.is_synced else v1.DURABILITY_OS
         if self.state_only:
             durability = v1.DURABILITY_STATE_ONLY
@@ -300,9 +320,8 @@ class StoreActor:
         if record is None and self._founds:
             record = StoreRecord(self.draw())
         self._founds = False
-        run = StoreRun(f"{self.label} at {self.world.now}".encode(), commits)
-        record = started(self.name, record, self.peers, self.draw, run)
-        standing = Standing(self.name, record, startup.peers(self.disk))
+        record = started(self.name, record, self.peers, self.draw)
+        standing = Standing(self.name, record, startup.peers(self.disk), commits)
         doubted = self._doubted(standing, sources)
         self.disk.write((standing.row(), *doubted))
         self.disk.sync_for_sure()
@@ -335,7 +354,9 @@ class StoreActor:
     def knows(self, other: StoreActor) -> bool:
         """Whether this one has met the other in its present run."""
         known = self.core.standing.peers.get(other.name)
-        return known is not None and run_from_wire(known.run) == other.core.standing.run
+        record = other.core.standing.record
+        run = known and (known.incarnation, known.starts)
+        return run == (record.incarnation, record.starts)
 
     def journal_keys(self, source: SourceName, sequence: int) -> list[bytes]:
         """Where the journal has the batch with this number, if it has one."""
@@ -346,26 +367,8 @@ class StoreActor:
         return [position_key(entry.position) for entry in found]
 
     def remembers_more(self, other: StoreActor, copy: Snapshot) -> bool:
-        """Whether this one has met the other as it was after that copy was made.
-
-        Before the group is founded there is nothing to be put back; who does is told to start over.
-        What is not on its disk for good, a crash may make it forget.
-        """
-        record = startup.store_record(self.disk.synced)
-        if record is None or record.blank:
-            return False
-        known = startup.peers(self.disk.synced).get(other.name)
-        was = startup.store_record(copy.rows)
-        if known is None or was is None:
-            return False
-        if known.incarnation != was.incarnation:
-            return was.incarnation in known.former
-        run = run_from_wire(known.run)
-        if run not in was.runs:
-            return True
-        later = was.runs[was.runs.index(run) + 1 :]
-        commits = later[0].commits_before if later else startup.last_commit(copy.rows).number
-        return known.commits > commits
+        """Whether this one remembers more of the other than that has when it starts from a copy."""
+        return remembers_more(self, other.name, copy)
 
     def put_back(self, copy: Snapshot, witnesses: Iterable[str]) -> None:
         """Stop, and have on the disk what the copy has."""
@@ -378,6 +381,17 @@ class StoreActor:
         """These can tell that its disk is not what the store was last."""
         self.witnesses = set(witnesses)
         self._witnessed_since = self.world.now
+
+    def _keep_witnesses(self) -> None:
+        """Begin blank if nobody can tell any more that the disk was put back.
+
+        With each start, and with each commit, it has more of what peers compare.
+        """
+        if self.witnesses:
+            copy = self.disk.snapshot()
+            for name in list(self.witnesses):
+                if not remembers_more(self.checker.store(name), self.name, copy):
+                    self.forgotten_by(name)
 
     def has_asked_a_witness(self, heard: Iterable[Heard]) -> bool:
         """Whether one of these answers tells it, if nothing is amiss with that."""

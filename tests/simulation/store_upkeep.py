@@ -32,7 +32,7 @@ from quorate.store.rules.peer_knowledge import (
     Heard,
     PeerAnswer,
 )
-from quorate.store.rules.proxy_election import Electorate
+from quorate.store.rules.proxy import Party
 from quorate.store.rules.readmission import Adoption
 from quorate.store.rules.retention import Bounds
 from quorate.store.rules.source_state import SourceState
@@ -89,7 +89,6 @@ RELEASE_SECONDS = 0.3
 LOOK_SECONDS = 0.2
 AWAY_SECONDS = 0.6 * AGES
 """In the time of what lives and ends."""
-PROXY_WAIT_SECONDS = 0.2
 
 
 async def _each(
@@ -284,13 +283,12 @@ class SimulatedVouching(Vouching):
 
         store.process.start(ask())
         await asked.wait(CHECK_SECONDS_MAX)
-        if store.witnesses and not store.has_asked_a_witness(heard):
+        while store.witnesses and not store.has_asked_a_witness(heard):
             # Who can tell is not there: to be believed until somebody is, is more than anything
-            # can be done about, so that nobody starts it yet.
+            # can be done about, so that here it waits.
             store.world.note("%s waits for %s", store.name, sorted(store.witnesses))
-            store.crash()
-            store.world.later(CHECK_AGAIN_SECONDS, store.start_if_down)
-            return
+            await store.process.sleep(CHECK_AGAIN_SECONDS)
+            await peers.ask_briefly(heard)
         if await self._was_found_out(heard):
             store.found_out()
         store.witnesses.clear()
@@ -419,37 +417,34 @@ class SimulatedProxying(Proxying):
     """As it is, but that a source is given up sooner: nothing is away for long here."""
 
     def __init__(self, store: StoreActor, peers: SimulatedPeers, *, enabled: bool) -> None:
-        chooser = store.world.chooser
-
-        def jitter() -> float:
-            return PROXY_WAIT_SECONDS * chooser.uniform(0.5, 1.5)
-
-        super().__init__(store.engine, cast(Peers, peers), enabled=enabled, jitter=jitter)
+        super().__init__(store.engine, cast(Peers, peers), enabled=enabled)
         self._simulated = store
 
     def _is_away(self, state: SourceState) -> bool:
         if state.live or not state.registration.begun_epoch:
             return False
-        return self._engine.core.identities.lives.silent(Who(state.name)) >= AWAY_SECONDS
+        silent = self._engine.core.identities.lives.silent(Who(state.name))
+        return state.name in self._engine.announced or silent >= AWAY_SECONDS
 
-    def _found_stable(self, source: SourceName, upto: int, among: Electorate) -> None:
+    def _found_stable(self, source: SourceName, upto: int, among: Sequence[Party]) -> None:
         super()._found_stable(source, upto, among)
-        store, following = self._simulated, among.order[0]
+        store, following = self._simulated, among[0]
+        membership = following.membership
         store.checker.found_stable(
-            [Setup.of(policy) for policy in among.membership.policies],
+            [Setup.of(policy) for policy in (membership.policies if membership else ())],
             following.begun_epoch,
             upto,
             [
                 party.store
-                for party in among.order
+                for party in among
                 if party.lineage == following.lineage and not party.is_promised and party.takes_data
             ],
         )
         store.world.reach("proxy found out what is stable", store.name)
 
-    def _changed(self, source: SourceName, *, serves: bool) -> None:
-        super()._changed(source, serves=serves)
-        if serves:
+    def _changed(self, source: SourceName, *, announced: bool) -> None:
+        super()._changed(source, announced=announced)
+        if announced:
             self._simulated.world.reach("answers for a source that is away", self._simulated.name)
 
 

@@ -61,7 +61,6 @@ HAZARDS = {
         "limbo_ends_by_anyone",
         "limbo_ends_at_what_is_known_stable",
         "copies_are_not_told",
-        "commits_are_compared_with_the_present_run_alone",
         "greetings_hide_what_was_known",
         "stores_serve_before_they_ask",
         "reboots_go_unnoticed",

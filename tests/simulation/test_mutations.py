@@ -73,22 +73,15 @@ from quorate.store.rules.lifetimes import (
     Lives,
     Who,
 )
-from quorate.store.rules.proxy_election import (
-    Electorate,
-    Gathering,
-)
+from quorate.store.rules.proxy import Gathering, Party
 from quorate.store.rules.receivers import Receivers
 from quorate.store.rules.repair_plan import OwnView
 from quorate.store.rules.source_state import (
     AppendStream,
     SourceState,
 )
-from quorate.store.rules.store_identity import (
-    Standing,
-)
 from quorate.store.rules.stream import SourceStreams
 from quorate.v1 import messages_pb2 as v1
-from quorate.v1 import store_pb2 as store_v1
 
 _real_decide = seams.DECIDE_IN_SOURCE_REGISTRATION.real()
 _real_begin = seams.STORE_CORE_BEGIN.real()
@@ -435,11 +428,6 @@ def _copies_are_not_told(to: pytest.MonkeyPatch) -> None:
     seams.STANDING_CHECK_REMEMBERED.replace(to, lambda *_: "")
 
 
-def _commits_are_compared_with_the_present_run_alone(to: pytest.MonkeyPatch) -> None:
-    """G4: what a peer knew of is compared with what was there when the present run began."""
-    seams.STORE_RUNS_LATER.replace(to, lambda _, known: known[-1:])
-
-
 def _stores_serve_before_they_ask(to: pytest.MonkeyPatch) -> None:
     """A store that starts vouches for what it finds until a peer contradicts it."""
     seams.STANDING_BEGIN_CHECK.replace(to, lambda *_: None)
@@ -461,22 +449,15 @@ def _the_clock_decides_alone(to: pytest.MonkeyPatch) -> None:
 
 def _greetings_hide_what_was_known(to: pytest.MonkeyPatch) -> None:
     """A peer forgets what a store was when that greets with less."""
-    real = seams.STANDING_MET.real()
-
-    def met(self: Standing, greeting: store_v1.Greeting, *since: int) -> Any:
-        greeting.run.commits_before = 1 << 60
-        del greeting.former_runs[:]
-        return real(self, greeting, *since)
-
-    seams.STANDING_MET.replace(to, met)
+    seams.WAS_PUT_BACK.replace(to, lambda *_: False)
 
 
 def _one_copy_is_enough_for_a_proxy(to: pytest.MonkeyPatch) -> None:
     """A proxy takes for stable what one store alone has."""
 
-    def look(_: Gathering, now: float, among: Electorate) -> int:  # noqa: ARG001
-        told = max(party.stable_upto for party in among.order)
-        return max(party.held.contiguous_upto(told + 1) for party in among.order)
+    def look(_: Gathering, now: float, among: Sequence[Party]) -> int:  # noqa: ARG001
+        told = max(party.stable_upto for party in among)
+        return max(party.held.contiguous_upto(told + 1) for party in among)
 
     seams.GATHERING_LOOK.replace(to, look)
 
@@ -708,22 +689,6 @@ MUTATIONS = (
         _copies_are_not_told,
         {
             "kinds": ("put_back_in_need", "copy_disk", "crash_store", "copy_disk"),
-            **LAGGING,
-            "pause_between_faults": 0.15,
-        },
-    ),
-    Mutation(
-        _copies_are_not_told,
-        {
-            "kinds": ("run_copy", "copy_disk", "crash_source", "strand_source", "crash_store"),
-            **LAGGING,
-            "pause_between_faults": 0.2,
-        },
-    ),
-    Mutation(
-        _commits_are_compared_with_the_present_run_alone,
-        {
-            "kinds": ("put_back_out_of_reach_in_need", "copy_disk", "copy_disk"),
             **LAGGING,
             "pause_between_faults": 0.15,
         },

@@ -6,6 +6,7 @@ guard and without it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -21,41 +22,26 @@ from quorate.protocol.limits import NOTHING
 from quorate.source.protocol.catch_up import BringingUp
 from quorate.source.protocol.registration import Phase
 from quorate.store.rules.peer_knowledge import UNKNOWN
-from quorate.store.rules.proxy_election import (
-    Electorate,
-    Gathering,
-    Party,
-    _rank,
-)
+from quorate.store.rules.proxy import Gathering, Party
 
 
 def _one_look_is_enough_for_a_proxy(to: pytest.MonkeyPatch) -> None:
     """A proxy takes for stable what enough stores have held, each at some time."""
     real = seams.GATHERING_LOOK.real()
 
-    def look(self: Gathering, now: float, among: Electorate) -> Any:
+    def look(self: Gathering, now: float, among: Sequence[Party]) -> Any:
         confirmed = real(self, now, among)
         return max(confirmed, self._seen.upto if self._seen is not None else NOTHING)
 
     seams.GATHERING_LOOK.replace(to, look)
 
 
-def _in_order(script: Script) -> list[str]:
-    """All stores, as they would answer for the source."""
-
-    def rank(store: str) -> bytes:
-        incarnation = script.stores[store].core.standing.record.incarnation
-        return _rank(SOURCE, script.source.core.epoch, Party(store, incarnation))
-
-    return sorted(ALL, key=rank)
-
-
 def _wiped_before_another_one_has_it(script: Script) -> None:
-    """One store alone has 1, and says so to the one that will answer for the source. It is wiped,
-    and vouches again, before that one gets 1 as well, and the source goes away. The proxy begins
-    before it hears what the other one has now."""
+    """The holder alone has 1, and says so to the proxy. It is wiped, and vouches again, before the
+    proxy gets 1 as well, and the source goes away. The proxy announces the source before it hears
+    what the holder has now."""
     _begin(script)
-    proxy, holder, third = _in_order(script)
+    proxy, holder, third = ALL
     # So a round of questions takes the proxy long, and it does not ask the holder again soon.
     script.mute(third, proxy)
     script.cut("source1", third)
@@ -77,7 +63,7 @@ def _wiped_before_another_one_has_it(script: Script) -> None:
     ask()
     script.until(lambda: script.has(proxy, 1))
     script.source.kill()
-    script.until(lambda: SOURCE in script.stores[proxy].engine.proxy_of)
+    script.until(lambda: SOURCE in script.stores[proxy].engine.announced)
     assert is_told()
     script.run(5.0)
     script.start_source()

@@ -12,16 +12,13 @@ from typing import Any
 import pytest
 from tests import seams
 from tests.simulation.guards import Guard
-from tests.simulation.script import LOOK_SECONDS, STEP_SECONDS, Free, Script
-from tests.simulation.store_actor import StoreActor
-from tests.simulation.test_mutations import _commits_are_compared_with_the_present_run_alone
+from tests.simulation.script import LOOK_SECONDS, STEP_SECONDS, Script
 from tests.simulation.test_scripts import FIVE, A, B, C, D, E, _begin
 
 from quorate.source.protocol.registration import Phase
 from quorate.store.rules.peer_knowledge import Heard
 from quorate.store.rules.store_identity import (
     Standing,
-    _with_former,
 )
 from quorate.v1.store_pb2 import Greeting
 
@@ -168,124 +165,6 @@ def _wiped_after_promising(script: Script) -> None:
     script.run(LOOK_SECONDS)
 
 
-def _runs_are_not_compared(to: pytest.MonkeyPatch) -> None:
-    """G4: nobody asks whether a directory has been through the run that a peer has met."""
-    seams.STORE_RUNS_WAS_THROUGH.replace(to, lambda *_: True)
-
-
-def _starts_again_and_meets_b_alone(script: Script, meet_b: Free) -> None:
-    """C starts once more; then it reaches B, which does not reach A, and the source does not
-    reach A either."""
-    c = script.stores[C]
-    c.crash()
-    c.start()
-    script.cut(A, B)
-    meet_b()
-    script.start_source(A)
-    script.run(2.0)
-
-
-def _put_back_and_started_twice(script: Script) -> None:
-    """C has 1, with A, and has told nobody that it has committed anything since it was started. A
-    copy from before is put back, and is started twice before B hears of it, which lacks 1."""
-    _begin(script)
-    c = script.stores[C]
-    c.crash()
-    copy = script.copy(C)
-    c.start()
-    peers = [script.stores[A], script.stores[B]]
-    script.until(lambda: all(peer.knows(c) for peer in peers) and not c.core.standing.unchecked)
-    script.cut(C, A)
-    meet_b = script.cut(C, B)
-    script.cut("source1", B)
-    assert script.send(A, C) == 1
-    script.until(lambda: script.source.core.stable_upto == 1)
-    script.source.kill()
-    c.crash()
-    script.put_back(C, copy, A, B)
-    c.start()
-    script.run(2 * LOOK_SECONDS)
-    _starts_again_and_meets_b_alone(script, meet_b)
-
-
-def _put_back_and_commits_anew(script: Script) -> None:
-    """C has 1, with A, and B, which lacks 1, knows how often C has committed in that run. A copy
-    that was made in the same run is put back. It is started twice before B hears of it, and has
-    committed more than ever in between."""
-    _begin(script)
-    a, b, c = (script.stores[name] for name in (A, B, C))
-    script.until(lambda: a.knows(c) and b.knows(c) and not c.core.standing.unchecked)
-    script.cut("source1", B)
-    copy = script.copy(C)
-    assert script.send(A, C) == 1
-    script.until(lambda: script.source.core.stable_upto == 1)
-    script.until(lambda: b.core.standing.peers[C].commits > copy.acknowledged)
-    script.source.kill()
-    script.cut(C, A)
-    meet_b = script.cut(C, B)
-    known = b.core.standing.peers[C].commits
-    script.put_back(C, copy, A, B)
-    c.start()
-    c.process.start(c.commits_anew(known))
-    script.until(lambda: c.disk.acknowledged > known)
-    _starts_again_and_meets_b_alone(script, meet_b)
-
-
-def _a_store_may_come_after_itself(to: pytest.MonkeyPatch) -> None:
-    """Who hears that one of two comes after the other takes it over, though it is known that the
-    other one comes after that."""
-    real = seams.STANDING_HEARD_OF.real()
-
-    def heard_of(self: Standing, greeting: Greeting) -> Any:
-        known = self.peers.get(greeting.store_name)
-        if known is None or known.incarnation not in greeting.former:
-            return real(self, greeting)
-        return self._remember(_with_former(greeting, known), known)
-
-    seams.STANDING_HEARD_OF.replace(to, heard_of)
-
-
-def _of_two_each_comes_after_the_other(script: Script) -> None:
-    """A copy of C runs beside it. Each of the two is found out by another peer, and then is told
-    by the other one's what that is now: so it takes that for what it was. The copy is left, and
-    the next source needs it."""
-    _begin(script)
-    a, b, c = (script.stores[name] for name in (A, B, C))
-    script.until(lambda: a.knows(c) and b.knows(c))
-    apart = [script.cut(A, B)]
-    meet_b = script.cut(C, B)
-    copy = script.copy(C)
-    c.process.start(c.commits_anew(5))
-    script.until(lambda: a.core.standing.peers[C].commits > copy.acknowledged)
-    copied = script.double(C, copy, A)
-    copied_meets_a = script.cut(copied.label, A)
-    script.until(lambda: b.knows(copied))
-
-    def is_known(store: StoreActor, to: StoreActor) -> bool:
-        incarnation = store.core.standing.record.incarnation
-        return to.core.standing.peers[C].incarnation == incarnation
-
-    meet_a, copied_meets_b = script.cut(C, A), script.cut(copied.label, B)
-    meet_b()
-    script.until(lambda: c.core.standing.record.limbo and is_known(c, b))
-    copied_meets_a()
-    script.until(lambda: copied.core.standing.record.limbo and is_known(copied, a))
-    apart += [script.cut(copied.label, A), script.cut(C, B)]
-    meet_a()
-    script.until(lambda: is_known(c, a))
-    apart.append(script.cut(C, A))
-    copied_meets_b()
-    script.until(lambda: is_known(copied, b))
-    script.take_its_place(copied)
-    apart.pop(0)()
-    script.run(2.0)
-    for free in apart:
-        free()
-    script.source.kill()
-    script.start_source(B)
-    script.until_complete()
-
-
 def _one_of_two_promises_the_other_begins(script: Script) -> None:
     """A copy of C runs beside it, and C does not hear of that. The next source is promised its
     epoch by C, and hears from A that C is not what it was; then by the copy. What begins is C, and
@@ -375,15 +254,6 @@ GUARDS = (
         _wiped_after_promising,
         "I1",
         {"setups": (FIVE,)},
-        seeds=10,
-    ),
-    Guard(_runs_are_not_compared, _put_back_and_started_twice, "I1"),
-    Guard(_commits_are_compared_with_the_present_run_alone, _put_back_and_commits_anew, "I1"),
-    # A asks B first, or B asks A.
-    Guard(
-        _a_store_may_come_after_itself,
-        _of_two_each_comes_after_the_other,
-        "I6",
         seeds=10,
     ),
     Guard(_any_of_two_begins, _one_of_two_promises_the_other_begins, "I1"),

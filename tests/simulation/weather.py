@@ -21,8 +21,6 @@ from quorate.store.rules.lifetimes import Lifetimes
 STORES_MAX = 7
 TWICE_SHARE = 0.4
 """Of worlds in which one identity is used twice at once."""
-OUT_OF_REACH_SHARE = 0.2
-"""Of worlds in which a directory that was put back is written to before anybody can tell."""
 SUCCESSION_SHARE = 0.1
 """Of worlds in which sources follow each other, each without what the one before it has told."""
 HANGING_SHARE = 0.1
@@ -77,10 +75,8 @@ MORTAL_KINDS: Mapping[str, int] = {
     "crash_for_long": 2,
 }
 """The same, where state does not last; chosen besides the others."""
-TWICE_KINDS: Mapping[str, int] = {"second_source": 4, "second_receiver": 3, "run_copy": 4}
+TWICE_KINDS: Mapping[str, int] = {"second_source": 4, "second_receiver": 3}
 """Kinds of faults where one identity is used twice at once; chosen besides the others."""
-OUT_OF_REACH_KINDS = ("put_back_out_of_reach", "put_back_out_of_reach_in_need")
-"""The same of disks that are put back where nobody can tell."""
 LASTING = (
     Mortality(),
     Mortality(Lifetimes(0.0, 4000.0), Lifetimes(0.0, 4000.0)),
@@ -180,7 +176,6 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
     if fixed:
         return replace(weather, **fixed)
     weather = _with_twins(weather, random.Random(f"{seed} twice"))
-    weather = _out_of_reach(weather, random.Random(f"{seed} out of reach"))
     weather = _mortal(_with_state_only(weather, seed), random.Random(f"{seed} is mortal"))
     weather = _with_frozen(weather, random.Random(f"{seed} frozen"))
     weather = _with_successions(weather, random.Random(f"{seed} succession"))
@@ -203,14 +198,6 @@ def _with_twins(weather: Weather, chooser: random.Random) -> Weather:
         return weather
     every_kind = [kind for kind, times in TWICE_KINDS.items() for _ in range(times)]
     kinds = chooser.sample(every_kind, chooser.randint(1, len(every_kind)))
-    return replace(weather, kinds=(*weather.kinds, *kinds))
-
-
-def _out_of_reach(weather: Weather, chooser: random.Random) -> Weather:
-    """In some worlds stores are put back where nobody reaches them; drawn apart as well."""
-    if chooser.random() >= OUT_OF_REACH_SHARE:
-        return weather
-    kinds = ("copy_disk", *OUT_OF_REACH_KINDS) * chooser.randint(1, 3)
     return replace(weather, kinds=(*weather.kinds, *kinds))
 
 
@@ -248,9 +235,8 @@ def _mortal(weather: Weather, chooser: random.Random) -> Weather:
     return replace(
         weather,
         mortality=mortality,
-        # Which of two stores under one name has deleted what, the checker does not keep apart.
         kinds=(
-            *(kind for kind in weather.kinds if kind != "run_copy"),
+            *weather.kinds,
             *chooser.sample(ends, chooser.randint(2, len(ends))),
         ),
         faulty_seconds=weather.faulty_seconds + 2.0,

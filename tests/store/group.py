@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.store.support import Client, configuration, free_addresses, vouches
 
-from quorate.store.engine import Engine
 from quorate.store.node import StoreNode
+from quorate.store.rules.store_identity import is_one_run
 from quorate.store.tasks.peer_polling import Peers
 
 NAMES = ("a", "b", "c")
@@ -75,24 +74,8 @@ class Group:
     async def put_back(self, name: str, copy: Path) -> None:
         """Stop a store, and have it find that copy when it starts."""
         await self.stop(name)
-        await self.replace(name, copy)
-
-    async def replace(self, name: str, copy: Path) -> None:
-        """Have a store that is stopped find that copy when it starts."""
         await asyncio.to_thread(shutil.rmtree, self.directory / name)
         await asyncio.to_thread(copy.rename, self.directory / name)
-
-    @asynccontextmanager
-    async def alone(self, name: str) -> AsyncIterator[Engine]:
-        """A run of a store that knows of no peers; it is stopped by then."""
-        overrides = self.overrides.get(name, {})
-        self.overrides[name] = overrides | {"peers": ()}
-        await self.start(name)
-        engine = self.nodes[name]._engine
-        assert engine is not None
-        yield engine
-        await self.stop(name)
-        self.overrides[name] = overrides
 
     def client(self, name: str) -> Client:
         return Client(self.addresses[name])
@@ -113,7 +96,7 @@ class Group:
         assert engine is not None
         async with asyncio.timeout(60):
             while (known := engine.core.standing.peers.get(by)) is None or (
-                known.run != mine.run or known.commits < mine.commits
+                not is_one_run(known, mine) or known.commits < mine.commits
             ):
                 await self.rounds(by, 1)
 

@@ -48,13 +48,13 @@ def test_who_answers_for_a_source_gives_way_once_that_streams() -> None:
     engine.address = "s1:1"
     stream = world.stream()
     world.core.streams.closed(stream)
-    engine.proxy_of.add(ORDERS)
+    engine.announced.add(ORDERS)
     entry = engine.entry(ORDERS)
     assert entry is not None
     assert (entry.live, entry.proxy) == (False, "s1")
     call: Any = Call()
     engine.opened(world.open(), call)
-    assert not engine.proxy_of
+    assert not engine.announced
 
 
 def test_topics_for_people_are_found_anew_after_a_change_of_the_directory() -> None:

@@ -53,7 +53,7 @@ async def test_a_store_of_a_lost_group_vouches_for_what_it_has(part: Path, tmp_p
     assert after.incarnation.hex() == incarnation.replace("-", "")
     assert after.incarnation != before.incarnation
     # A peer that lives on knows the former incarnation, and so contradicts.
-    assert (after.limbo, after.former, after.runs, after.blank) == ("", (), (), False)
+    assert (after.limbo, after.former, after.starts, after.blank) == ("", (), 0, False)
     with OfflineStore(tmp_path / "a") as store:
         (source,) = store.sources()
         assert source.limbo == store.limbo == ""

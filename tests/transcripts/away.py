@@ -6,11 +6,11 @@ from tests.transcripts.stage import Stage
 
 
 def proxy_and_return() -> Stage:
-    """While a source is away a store answers for it, if those that have its state are a quorum.
+    """While a source is away every store that has its state answers for it.
 
-    The source dies before it hears that its last messages are stable. The proxy finds that out, so
-    that a receiver that is handed only what is stable gets them without the source. When that is
-    back the proxy gives way at once.
+    The source dies before it hears that its last messages are stable. The stores find that out once
+    they are a quorum. So a receiver that is handed only what is stable gets them without the
+    source. When that is back the proxies give way at once.
     """
     stage = Stage()
     source = stage.source_as_ever()
@@ -27,7 +27,8 @@ def proxy_and_return() -> Stage:
     stage.crash("store2", "store3")
     stage.restart(receiver)
     stage.settle(3.0)
-    assert not stage.proxies()
+    assert stage.proxies() == ["store1"]
+    assert not stage.has_taken(receiver, 1)()
     stage.say("store2 is back.")
     stage.start("store2")
     stage.until(stage.has_taken(receiver, 2))

@@ -240,7 +240,7 @@ class Stage:
 
     def proxies(self) -> list[str]:
         """The stores that answer for the source."""
-        return [name for name, store in self.stores.items() if SOURCE in store.engine.proxy_of]
+        return [name for name, store in self.stores.items() if SOURCE in store.engine.announced]
 
     def start(self, *stores: str) -> None:
         for name in stores:

@@ -9,7 +9,7 @@ from tests.transcripts.scenarios import SCENARIOS
 COMPLAINTS = {
     "two_wiped_stores_of_three_stall": "in limbo as a whole",
     "operator_accepts_a_loss": "in limbo as a whole|no peer could give it|is lost",
-    "directory_put_back_from_a_copy": "enters limbo: .* it is a copy, or was put back",
+    "directory_put_back_from_a_copy": "enters limbo: .* it was put back from a copy",
     "restart_with_divergent_tails": "epoch 2 of .* set [0-9]+ messages aside",
     "batch_that_straddles_what_is_kept": "epoch 2 of .* set [0-9]+ messages aside",
     "old_source_makes_nothing_stable": "epoch 2 of .* set [0-9]+ messages aside",

@@ -267,9 +267,9 @@ def inventory(
             parts += ["I am blank"] if response.store.blank else []
             parts += ["in limbo myself"] if response.store.limbo else []
             met = response.store.remembered
-            may_be_same = met.starts < asker.starts or met.run == asker.run
-            if met.incarnation == asker.incarnation and not may_be_same:
-                parts.append(f"this is your start {asker.starts}, and I had met another one")
+            has_less = asker.starts < met.starts or asker.commits < met.commits
+            if met.incarnation == asker.incarnation and has_less:
+                parts.append(f"I knew of your start {met.starts} and {met.commits} commits")
         else:
             source = response.source
             held = ranges(held_from_wire(source.held))

@@ -852,35 +852,21 @@ class DeregisterResponse(_message.Message):
     known_stores: _containers.RepeatedCompositeFieldContainer[StoreReplaced]
     def __init__(self, reg_id: _Optional[int] = ..., last_sequence: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., known_stores: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ...) -> None: ...
 
-class StoreRun(_message.Message):
-    __slots__ = ("drawn", "commits_before")
-    DRAWN_FIELD_NUMBER: _ClassVar[int]
-    COMMITS_BEFORE_FIELD_NUMBER: _ClassVar[int]
-    drawn: bytes
-    commits_before: int
-    def __init__(self, drawn: _Optional[bytes] = ..., commits_before: _Optional[int] = ...) -> None: ...
-
 class Greeting(_message.Message):
-    __slots__ = ("store_name", "address", "incarnation", "starts", "run", "commits", "former", "former_runs", "renewed")
+    __slots__ = ("store_name", "address", "incarnation", "starts", "commits", "former")
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     STARTS_FIELD_NUMBER: _ClassVar[int]
-    RUN_FIELD_NUMBER: _ClassVar[int]
     COMMITS_FIELD_NUMBER: _ClassVar[int]
     FORMER_FIELD_NUMBER: _ClassVar[int]
-    FORMER_RUNS_FIELD_NUMBER: _ClassVar[int]
-    RENEWED_FIELD_NUMBER: _ClassVar[int]
     store_name: str
     address: str
     incarnation: bytes
     starts: int
-    run: StoreRun
     commits: int
     former: _containers.RepeatedScalarFieldContainer[bytes]
-    former_runs: _containers.RepeatedCompositeFieldContainer[StoreRun]
-    renewed: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., run: _Optional[_Union[StoreRun, _Mapping]] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ..., former_runs: _Optional[_Iterable[_Union[StoreRun, _Mapping]]] = ..., renewed: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class InventoryRequest(_message.Message):
     __slots__ = ("greeting", "source", "protocol_version", "without_sources", "topic_pattern")

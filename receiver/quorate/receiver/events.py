@@ -260,7 +260,7 @@ class DeregistrationComplete:
 
 @dataclass(frozen=True, slots=True)
 class ProxyServes:
-    """The source is away. This store answers for it meanwhile."""
+    """The source is away. This store answers for it meanwhile, perhaps among others."""
 
     source: SourceName
     store: str

@@ -371,7 +371,7 @@ class StoreConfiguration(BaseModel):
     and have yet to read it. After that it goes, and their subscribers are told of a `Gap`. 0: it
     does not wait."""
     proxies: bool = True
-    """Whether this store may answer for a source that is away."""
+    """Whether this store answers for sources that are away."""
     topic: tuple[TopicConfiguration, ...] = ()
     """Settings of their own for some topics."""
     stores: str | None = None

@@ -136,8 +136,8 @@ class Engine:
         self.address = ""
         """The address at which others reach this store; set once the store serves."""
         self.elsewhere = Elsewhere()
-        self.proxy_of: set[SourceName] = set()
-        """The sources for which this store is the proxy."""
+        self.announced: set[SourceName] = set()
+        """The sources that are away and that this store announces as their proxy."""
         self.waits_for: dict[SourceName | None, str] = {}
         """Why the store is still in limbo for a source; under None: as a whole. For people."""
         self.lags = Lags()
@@ -332,20 +332,24 @@ class Engine:
 
     def entry(self, source: SourceName) -> DirectoryEntry | None:
         """Return the directory's entry of a source; None while no store knows enough of it."""
-        entry, state = merged(self._claims(source)), self.core.sources.get(source)
+        state = self.core.sources.get(source)
+        entry = merged(self._claims(source), self.core.store)
         if entry is not None and state is not None:
             entry.next_sequence = state.held.high + 1
             entry.begun_epoch = state.registration.begun_epoch
         return entry
 
     def proxy(self, source: SourceName) -> str:
-        """Return the name of the store that is the proxy of a source; empty: none is."""
-        return proxy_among(self._claims(source))
+        """Return the name of the store that the directory names as the source's proxy.
+
+        Empty: the directory names none.
+        """
+        return proxy_among(self._claims(source), self.core.store)
 
     def _claims(self, source: SourceName) -> dict[str, Claim]:
         claims = dict(self.elsewhere.of(source))
         state = self.core.sources.get(source)
-        proxy = source in self.proxy_of
+        proxy = source in self.announced
         if state is not None:
             finished = self.is_finished(state)
             mine = claim_of(state, self.address, proxy=proxy, finished=finished)
@@ -384,7 +388,7 @@ class Engine:
         self._calls[stream] = call
         source = stream.state.name
         self.core.identities.lives.stays(Who(source))
-        self.proxy_of.discard(source)
+        self.announced.discard(source)
         self.directory.changed(source)
 
     def closed(self, stream: AppendStream) -> None:

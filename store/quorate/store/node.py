@@ -69,7 +69,7 @@ from quorate.store.storage.interface import (
     Write,
 )
 from quorate.store.storage.maintenance_records import ScrubRecord
-from quorate.store.storage.records import Malformed, StoreRun
+from quorate.store.storage.records import Malformed
 from quorate.store.storage.rocksdb import RocksStorage
 from quorate.store.tasks.disk_space import DiskSpace
 from quorate.store.tasks.executor import in_threads
@@ -365,10 +365,9 @@ class StoreNode:
             record,
             configuration.peers,
             lambda: uuid.uuid4().bytes,
-            # Not the acknowledged mark: after a power failure the mark may be older than the log.
-            StoreRun(uuid.uuid4().bytes, commits),
         )
-        return Standing(configuration.name, record, startup.peers(storage))
+        # Not the acknowledged mark: after a power failure the mark may be older than the log.
+        return Standing(configuration.name, record, startup.peers(storage), commits)
 
     def _doubted(
         self, directory: DataDirectory, standing: Standing, sources: dict[SourceName, SourceState]

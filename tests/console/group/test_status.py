@@ -84,9 +84,14 @@ def test_who_answers_for_a_source_that_is_away() -> None:
     one.live = other.live = False
     one.proxy, one.reg_id, one.inactive_seconds = "b", 7, 12.34
     other.reg_id, other.inactive_seconds = 8, 30.0
+    third = source(99)
+    third.live, third.proxy, third.inactive_seconds = False, "c", 40.0
     status = compare(group(store("a", one), store("b", other)), 0)
     (row,) = status.sources
     assert (row["state"], row["proxy"]) == ("away", "b")
+    (row,) = compare(group(store("a", one), store("c", third)), 0).sources
+    assert row["proxy"] == "b", "one of them, in one row"
+    (row,) = status.sources
     assert row["reg_ids"] == {"a": 7, "b": 8}
     assert row["silent_seconds"] == 12.3
     # Whoever has not heard yet that it is back has no say.

@@ -68,6 +68,19 @@ def test_a_proxy_is_named_while_the_source_is_away() -> None:
     assert directory.lost("a") == [away]
 
 
+def test_of_several_proxies_one_is_kept_while_it_stands() -> None:
+    directory = Directory()
+    directory.heard("a", record(live=False))
+    b, c = (record(live=False, proxy=name) for name in "bc")
+    assert directory.heard("c", c) == c
+    assert directory.heard("b", b) is None
+    assert directory.heard("a", record(live=False, proxy="a")) is None
+    assert directory.lost("c") == [record(live=False, proxy="a")]
+    assert directory.heard("c", c) is None
+    assert directory.heard("b", record(epoch=2)) == record(epoch=2)
+    assert directory.heard("b", record(epoch=2, live=False)) == record(epoch=2, live=False)
+
+
 def test_a_proxy_of_an_older_epoch_is_no_longer_one() -> None:
     directory = Directory()
     directory.heard("a", record(live=False, proxy="a"))

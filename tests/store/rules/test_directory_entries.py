@@ -10,6 +10,7 @@ from quorate.store.rules.directory_entries import (
     Claim,
     Elsewhere,
     merged,
+    proxy_among,
 )
 from quorate.store.rules.peer_knowledge import (
     PeerAnswer,
@@ -30,22 +31,26 @@ def claim(epoch: int = 1, version: int = 1, *, live: bool = False, proxy: bool =
 
 
 def test_the_newest_information_wins_and_it_lives_if_it_does_anywhere() -> None:
-    assert merged({}) is None
-    entry = merged({"a": claim(), "b": claim(version=2), "c": claim(live=True)})
+    assert merged({}, "a") is None
+    entry = merged({"a": claim(), "b": claim(version=2), "c": claim(live=True)}, "a")
     assert entry is not None
     assert (entry.information.version, entry.live) == (2, True)
-    entry = merged({"a": claim(epoch=2), "b": claim(version=9, live=True)})
+    entry = merged({"a": claim(epoch=2), "b": claim(version=9, live=True)}, "a")
     assert entry is not None
     assert (entry.information.epoch, entry.live) == (2, False), "a live older epoch is fenced"
 
 
 def test_the_proxy_is_named_unless_the_source_lives() -> None:
-    entry = merged({"b": claim(proxy=True), "a": claim()})
+    c = replace(claim(proxy=True), address="c:1")
+    away = {"b": claim(proxy=True), "c": c, "a": claim()}
+    assert proxy_among(away, "d") == "b:7301", "the first, as its policies call it"
+    assert proxy_among(away, "c") == "c", "a store that knows the source speaks for itself"
+    assert proxy_among(away, "a") == ""
+    assert proxy_among(away | {"a": claim(live=True)}, "c") == ""
+    assert proxy_among(away | {"a": claim(epoch=2)}, "c") == "", "the newest information counts"
+    entry = merged(away, "d")
     assert entry is not None
-    assert entry.proxy == "b:7301", "as its policies call it"
-    entry = merged({"b": claim(proxy=True), "a": claim(live=True)})
-    assert entry is not None
-    assert entry.proxy == ""
+    assert entry.proxy == "b:7301"
 
 
 def test_only_what_changed_is_told_and_deleted_ones_are_not_listed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -19,29 +20,21 @@ from quorate.store.rules.store_identity import (
     knows,
     started,
 )
-from quorate.store.rules.store_runs import RUNS_MAX
 from quorate.store.storage.records import (
     StoreRecord,
-    StoreRun,
     pack_greeting,
     pack_store,
     unpack_greeting,
     unpack_store,
 )
 from quorate.v1.store_pb2 import Greeting
-from quorate.v1.store_pb2 import StoreRun as WireRun
 
-RUN = StoreRun(b"run")
 BLANK = StoreRecord(b"mine", 1, NEW_REASON, blank=True)
 KNOWN = StoreRecord(b"mine", 3)
 
 
-def drawn(run: bytes, commits_before: int = 0) -> WireRun:
-    return WireRun(drawn=run, commits_before=commits_before)
-
-
 def standing(record: StoreRecord = BLANK) -> Standing:
-    return Standing("a", replace(record, runs=(RUN,)), {})
+    return Standing("a", record, {})
 
 
 def heard(store: str, first: float, asked: float, **changes: object) -> Heard:
@@ -52,29 +45,21 @@ def heard(store: str, first: float, asked: float, **changes: object) -> Heard:
 class TestStarted:
     def test_a_blank_store_without_peers_named_is_refused(self) -> None:
         with pytest.raises(NotFounded, match="store init --new"):
-            started("a", None, None, lambda: b"new", RUN)
+            started("a", None, None, lambda: b"new")
         with pytest.raises(NotFounded):
-            started("a", BLANK, None, lambda: b"new", RUN)
+            started("a", BLANK, None, lambda: b"new")
 
     def test_a_blank_store_that_has_no_peers_founds(self) -> None:
-        assert started("a", None, (), lambda: b"new", RUN) == StoreRecord(b"new", 1, runs=(RUN,))
+        assert started("a", None, (), lambda: b"new") == StoreRecord(b"new", 1)
 
     def test_a_blank_store_with_peers_starts_in_limbo(self) -> None:
-        record = started("a", None, ("b:1",), lambda: b"new", RUN)
-        assert record == StoreRecord(b"new", 1, NEW_REASON, blank=True, runs=(RUN,))
+        record = started("a", None, ("b:1",), lambda: b"new")
+        assert record == StoreRecord(b"new", 1, NEW_REASON, blank=True)
 
     @pytest.mark.parametrize("peers", [None, (), ("b:1",)])
     def test_a_store_that_has_data_needs_nobody(self, peers: tuple[str, ...] | None) -> None:
-        record = started("a", KNOWN, peers, lambda: b"new", RUN)
-        assert record == replace(KNOWN, starts=4, runs=(RUN,))
-
-    def test_what_was_drawn_at_the_last_starts_is_known(self) -> None:
-        record = KNOWN
-        for number in range(RUNS_MAX + 3):
-            record = started("a", record, (), lambda: b"new", StoreRun(b"%d" % number, number))
-        assert len(record.runs) == RUNS_MAX
-        assert record.runs[-1] == StoreRun(b"%d" % (RUNS_MAX + 2), RUNS_MAX + 2)
-        assert record.runs[0] == StoreRun(b"3", 3)
+        record = started("a", KNOWN, peers, lambda: b"new")
+        assert record == replace(KNOWN, starts=4)
 
 
 class TestFounders:
@@ -112,13 +97,13 @@ class TestFounders:
         (row,) = subject.found(founders)
         assert not subject.limbo
         assert row.value is not None
-        assert unpack_store(row.value) == StoreRecord(b"mine", 1, founders=founders, runs=(RUN,))
+        assert unpack_store(row.value) == StoreRecord(b"mine", 1, founders=founders)
 
 
 class TestMet:
     def test_a_stranger_is_remembered(self) -> None:
         subject = standing()
-        greeting = Greeting(store_name="b", incarnation=b"b", starts=1, run=drawn(b"1"))
+        greeting = Greeting(store_name="b", incarnation=b"b", starts=1)
         met = subject.met(greeting)
         assert (met.remembered, met.is_news, len(met.writes)) == (None, True, 1)
         again = subject.met(greeting)
@@ -126,8 +111,8 @@ class TestMet:
 
     def test_another_incarnation_is_told_apart(self) -> None:
         subject = standing()
-        subject.met(Greeting(store_name="b", incarnation=b"b", starts=9, run=drawn(b"1")))
-        new = Greeting(store_name="b", incarnation=b"new", former=[b"b"], starts=1, run=drawn(b"2"))
+        subject.met(Greeting(store_name="b", incarnation=b"b", starts=9))
+        new = Greeting(store_name="b", incarnation=b"new", former=[b"b"], starts=1)
         met = subject.met(new)
         assert met.is_news
         assert subject.peers["b"].incarnation == b"new"
@@ -135,9 +120,9 @@ class TestMet:
     def test_who_does_not_name_what_is_known_is_told_and_nothing_else(self) -> None:
         """It may be late: whom another one has replaced, and whom nobody has met."""
         subject = standing()
-        known = Greeting(store_name="b", incarnation=b"b", former=[b"a"], starts=9, run=drawn(b"1"))
+        known = Greeting(store_name="b", incarnation=b"b", former=[b"a"], starts=9)
         subject.met(known)
-        new = Greeting(store_name="b", incarnation=b"new", former=[b"a"], starts=1, run=drawn(b"2"))
+        new = Greeting(store_name="b", incarnation=b"new", former=[b"a"], starts=1)
         met = subject.met(new)
         assert (met.remembered, met.is_news, met.writes, met.is_present) == (
             known,
@@ -149,15 +134,13 @@ class TestMet:
 
     def test_who_answers_comes_after_what_was_known_when_it_was_asked(self) -> None:
         subject = standing()
-        subject.met(Greeting(store_name="b", incarnation=b"old", starts=9, run=drawn(b"1")))
+        subject.met(Greeting(store_name="b", incarnation=b"old", starts=9))
         before = subject.moment
-        met = subject.met(
-            Greeting(store_name="b", incarnation=b"b", starts=1, run=drawn(b"2")), before
-        )
+        met = subject.met(Greeting(store_name="b", incarnation=b"b", starts=1), before)
         assert met.is_news
         assert list(subject.peers["b"].former) == [b"old"]
         # Another question was on its way while that became known.
-        late = Greeting(store_name="b", incarnation=b"late", starts=1, run=drawn(b"3"))
+        late = Greeting(store_name="b", incarnation=b"late", starts=1)
         assert not subject.met(late, before).is_present
         assert subject.peers["b"].incarnation == b"b"
         assert subject.met(late, subject.moment).is_news
@@ -173,7 +156,7 @@ class TestMet:
             for some, others in product(((), *((each,) for each in names)), repeat=2):
                 subject = standing()
                 subject.met(Greeting(store_name="b", incarnation=theirs, former=others))
-                greeting = Greeting(store_name="b", incarnation=mine, former=some, run=drawn(b"2"))
+                greeting = Greeting(store_name="b", incarnation=mine, former=some)
                 met = subject.met(greeting)
                 noted = subject.peers["b"].incarnation == mine
                 assert knows(greeting, met.remembered) == noted
@@ -198,25 +181,6 @@ class TestMet:
         assert subject.heard_of(newer).is_news
         assert set(subject.peers["c"].former) == {b"new", b"old", b"oldest"}
 
-    def test_of_two_that_each_took_the_other_for_what_it_was_the_one_that_is_known_stays(
-        self,
-    ) -> None:
-        """None comes after itself: it would take for void what it says."""
-        subject = standing()
-        known = Greeting(store_name="c", incarnation=b"one", former=[b"older", b"other"])
-        subject.heard_of(known)
-        other = Greeting(store_name="c", incarnation=b"other", former=[b"oldest", b"one"])
-        met = subject.heard_of(other)
-        assert (met.is_news, len(met.writes)) == (False, 1)
-        assert subject.peers["c"].incarnation == b"one"
-        assert set(subject.peers["c"].former) == {b"older", b"oldest", b"other"}
-        assert subject.heard_of(other).writes == ()
-        # The one that is left hears so, and is another one from then on.
-        left = Standing("c", StoreRecord(b"other", limbo="why", former=(b"oldest", b"one")), {})
-        assert left.check_remembered(subject.peers["c"])
-        left.enter_limbo("why", b"new")
-        assert subject.met(left.greeting("c:1", 0)).is_news
-
     def test_of_two_whose_order_nobody_knows_the_one_that_is_known_stays(self) -> None:
         subject = standing()
         subject.heard_of(Greeting(store_name="c", incarnation=b"one"))
@@ -236,8 +200,8 @@ class TestMet:
 
     def test_what_a_wiped_store_said_last_may_come_after_what_the_new_one_says(self) -> None:
         subject = standing()
-        old = Greeting(store_name="b", incarnation=b"old", starts=1, run=drawn(b"1"))
-        new = Greeting(store_name="b", incarnation=b"new", starts=1, run=drawn(b"2"))
+        old = Greeting(store_name="b", incarnation=b"old", starts=1)
+        new = Greeting(store_name="b", incarnation=b"new", starts=1)
         for greeting in (old, new, old, new):
             subject.met(greeting)
             assert subject.peers["b"] == old
@@ -251,13 +215,11 @@ class TestMet:
     ) -> None:
         """Else a peer that was put back, and knows only that, finds it out as a copy."""
         peer = standing()
-        peer.met(Greeting(store_name="b", incarnation=b"one", starts=1, run=drawn(b"1")))
+        peer.met(Greeting(store_name="b", incarnation=b"one", starts=1))
         # Wiped again before an answer has come.
-        peer.met(
-            Greeting(store_name="b", incarnation=b"two", starts=1, run=drawn(b"2")), peer.moment
-        )
+        peer.met(Greeting(store_name="b", incarnation=b"two", starts=1), peer.moment)
         peer = Standing("a", peer.record, {"b": unpack_greeting(pack_greeting(peer.peers["b"]))})
-        record = StoreRecord(b"three", 1, limbo="new", blank=True, runs=(StoreRun(b"3"),))
+        record = StoreRecord(b"three", 1, limbo="new", blank=True)
         subject = Standing("b", record, {})
         remembered = peer.met(subject.greeting("b:1", 0)).remembered
         assert remembered is not None
@@ -267,19 +229,17 @@ class TestMet:
 
     def test_who_went_down_before_it_noted_what_it_was_is_told_again(self) -> None:
         peer = standing()
-        old = Greeting(store_name="b", incarnation=b"old", starts=1, run=drawn(b"1"))
+        old = Greeting(store_name="b", incarnation=b"old", starts=1)
         peer.met(old)
-        for starts, run in ((1, b"2"), (2, b"3")):  # the answer to the first is lost
-            new = Greeting(store_name="b", incarnation=b"new", starts=starts, run=drawn(run))
+        for starts in (1, 2):  # the answer to the first is lost
+            new = Greeting(store_name="b", incarnation=b"new", starts=starts)
             assert peer.met(new).remembered == old
 
     def test_a_former_incarnation_that_still_runs_takes_nobodys_place(self) -> None:
         subject = standing()
-        old = Greeting(store_name="b", incarnation=b"old", starts=7, run=drawn(b"1"))
+        old = Greeting(store_name="b", incarnation=b"old", starts=7)
         subject.met(old)
-        new = Greeting(
-            store_name="b", incarnation=b"new", former=[b"old"], starts=1, run=drawn(b"2")
-        )
+        new = Greeting(store_name="b", incarnation=b"new", former=[b"old"], starts=1)
         subject.met(new)
         met = subject.met(old)
         assert (met.is_news, met.writes) == (False, ())
@@ -287,179 +247,85 @@ class TestMet:
         assert met.remembered.incarnation == b"new"
         assert subject.peers["b"].incarnation == b"new"
 
-    def test_a_copy_does_not_take_the_place_of_what_is_known(self) -> None:
-        subject = standing()
-        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"1"))
-        subject.met(known)
-        met = subject.met(Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"2")))
-        assert (met.remembered, met.writes) == (known, ())
-        assert subject.peers["b"] == known
-
     def test_a_directory_that_was_put_back_does_not_make_its_peers_forget(self) -> None:
         """The answer that tells it may be lost, or it may go down before it has taken note."""
         subject = standing()
-        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"1"), commits=35)
+        known = Greeting(store_name="b", incarnation=b"b", starts=5, commits=35)
         subject.met(known)
-        for starts, run in ((6, b"2"), (7, b"3")):
-            back = Greeting(store_name="b", incarnation=b"b", starts=starts, run=drawn(run, 21))
-            back.commits = 40
+        for starts, commits in ((4, 90), (6, 34)):
+            back = Greeting(store_name="b", incarnation=b"b", starts=starts, commits=commits)
             met = subject.met(back)
-            assert (met.remembered, met.writes) == (known, ())
-        found_out = Greeting(
-            store_name="b", incarnation=b"c", former=[b"b"], starts=7, run=drawn(b"3")
-        )
+            assert (met.remembered, met.writes, met.is_present) == (known, (), False)
+        found_out = Greeting(store_name="b", incarnation=b"c", former=[b"b"], starts=7)
         assert subject.met(found_out).is_news
         assert subject.peers["b"].incarnation == b"c"
 
+    def test_a_late_greeting_of_the_same_run_changes_nothing(self) -> None:
+        subject = standing()
+        known = Greeting(store_name="b", incarnation=b"b", starts=5, commits=35)
+        subject.met(known)
+        met = subject.met(Greeting(store_name="b", incarnation=b"b", starts=5, commits=34))
+        assert (met.writes, met.is_present) == ((), True)
+        assert subject.peers["b"] == known
+
     def test_a_restart_with_everything_is_the_same_store(self) -> None:
         subject = standing()
-        subject.met(
-            Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"1"), commits=35)
-        )
-        again = Greeting(
-            store_name="b",
-            incarnation=b"b",
-            starts=6,
-            run=drawn(b"2", 35),
-            commits=35,
-        )
-        subject.met(again)
+        subject.met(Greeting(store_name="b", incarnation=b"b", starts=5, commits=35))
+        again = Greeting(store_name="b", incarnation=b"b", starts=6, commits=35)
+        assert subject.met(again).is_present
         assert subject.peers["b"] == again
-
-    @pytest.mark.parametrize(
-        ("runs", "is_it"),
-        [
-            (((b"5", 0), (b"6", 35)), True),
-            (((b"other", 0), (b"6", 35)), False),
-            (((b"6", 35),), True),  # nobody knows any more what was drawn at the fifth start
-            (((b"4", 0), (b"5", 0), (b"other", 35), (b"7", 35)), True),
-            (((b"5", 0), (b"other", 35), (b"another", 35), (b"7", 35)), False),
-            # It wrote as much anew, in one run or in several, or more, since it was put back.
-            (((b"5", 0), (b"6", 34)), False),
-            (((b"5", 0), (b"6", 34), (b"7", 35)), False),
-            (((b"5", 0), (b"6", 30), (b"7", 33), (b"8", 90)), False),
-            (((b"7", 34), (b"8", 40)), False),  # and was longer away than its runs are known
-            (((b"5", 0), (b"6", 35), (b"7", 35)), True),
-            (((b"5", 0), (b"6", 36), (b"7", 90)), True),
-            (((b"7", 35), (b"8", 90)), True),  # as far as anybody knows
-        ],
-    )
-    def test_who_has_not_been_through_a_run_that_was_met_was_put_back(
-        self, runs: tuple[tuple[bytes, int], ...], is_it: bool
-    ) -> None:
-        """Or not through all that is known of it: also if it was started more often since, and has
-        as many commits as anybody was told."""
-        subject = standing()
-        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"5"), commits=35)
-        subject.met(known)
-        last, before = runs[-1]
-        record = StoreRecord(b"b", int(last), runs=tuple(StoreRun(*run) for run in runs))
-        back = Standing("b", record, {})
-        met = subject.met(back.greeting("b:1", 100))
-        assert bool(met.writes) == is_it
-        assert (subject.peers["b"].run == drawn(last, before)) == is_it
-        assert not subject.peers["b"].former_runs, "nobody else has a use for them"
-        assert (back.check_remembered(known) == "") == is_it
-
-    @pytest.mark.parametrize("renewals", [1, 2])
-    @pytest.mark.parametrize("was_put_back", [True, False])
-    def test_the_runs_are_compared_also_if_the_incarnation_was_renewed(
-        self, was_put_back: bool, renewals: int
-    ) -> None:
-        """By each end, and also if the peer hears of it from another one first."""
-        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"5"), commits=35)
-        record = StoreRecord(b"b", 5, runs=(StoreRun(b"4"), StoreRun(b"5", 20)))
-        for number in range(renewals):
-            run = StoreRun(b"%d" % (6 + number), 34 if was_put_back else 35)
-            subject = Standing("b", started("b", record, (), lambda: b"", run), {})
-            (row,) = subject.renew(b"new %d" % number)
-            assert row.value is not None
-            record = unpack_store(row.value)
-        greeting = subject.greeting("b:1", 90)
-        # One that had met it when it had less takes it for what it says, and tells others.
-        other = standing()
-        other.met(Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"5"), commits=30))
-        assert other.met(greeting).is_news
-        for told in (False, True):
-            peer = standing()
-            peer.met(known)
-            if told:
-                assert peer.heard_of(other.peers["b"]).is_news, "its sources have to hear of it"
-            peer = Standing("a", BLANK, {"b": unpack_greeting(pack_greeting(peer.peers["b"]))})
-            met = peer.met(greeting)
-            assert met.remembered is not None
-            assert met.is_present == (not was_put_back)
-            assert peer.met(greeting).is_present == (not was_put_back)
-            assert bool(subject.check_remembered(met.remembered)) == was_put_back
-            if not told:
-                assert knows(greeting, met.remembered) == (not was_put_back)
-
-    def test_with_the_runs_of_who_was_wiped_or_found_out_nothing_is_compared(self) -> None:
-        peer = standing()
-        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"5"), commits=35)
-        peer.met(known)
-        wiped = Standing("b", StoreRecord(b"new", 1, limbo="new", runs=(StoreRun(b"1"),)), {})
-        record = StoreRecord(b"b", 5, runs=(StoreRun(b"other"),))
-        found_out = Standing("b", record, {})
-        found_out.renew(b"renewed")
-        assert found_out.check_remembered(known)
-        found_out.enter_limbo("why", b"new")
-        for subject in (wiped, found_out):
-            assert not subject.check_remembered(known)
-            subject.renew(b"renewed again")  # in limbo, with what it has taken over
-            assert not subject.check_remembered(known)
-            other = Standing("a", BLANK, {"b": known})
-            assert other.met(subject.greeting("b:1", 0)).is_news
-            assert knows(subject.greeting("b:1", 0), known)
-            third = Standing("a", BLANK, {"b": known})
-            assert third.heard_of(other.peers["b"]).is_news
-            assert third.peers["b"].run == other.peers["b"].run
 
 
 class TestRemembered:
     """What a peer remembers of a store tells it whether it is a copy, or was put back."""
 
-    SELF = StoreRecord(
-        b"mine", 4, former=(b"before",), runs=(StoreRun(b"third", 90), StoreRun(b"run", 100))
-    )
-
-    def reason(self, record: StoreRecord = SELF, **remembered: Any) -> str:
-        values: dict[str, Any] = {
-            "store_name": "a",
-            "incarnation": b"mine",
-            "run": drawn(b"other"),
-        } | remembered
-        return Standing("a", record, {}).check_remembered(Greeting(**values))
+    def reason(self, **remembered: Any) -> str:
+        """As this store found 100 commits, at its fourth start."""
+        values: dict[str, Any] = {"store_name": "a", "incarnation": b"mine"} | remembered
+        subject = Standing("a", StoreRecord(b"mine", 4, former=(b"before",)), {}, 100)
+        return subject.check_remembered(Greeting(**values))
 
     def test_what_it_was_itself_is_fine(self) -> None:
-        assert not self.reason(starts=3, commits=100, run=drawn(b"third"))
-        assert not self.reason(starts=4, commits=900, run=drawn(b"run"))
+        assert not self.reason(starts=3, commits=100)
+        assert not self.reason(starts=4, commits=100)
         assert not self.reason(incarnation=b"before", starts=99, commits=999)
 
     def test_more_starts_than_it_has_had(self) -> None:
-        assert "is a copy, or was put back" in self.reason(starts=4)
-        assert "seen 5 starts" in self.reason(starts=5)
+        assert "start 4 and commit 100, and a peer remembers start 5" in self.reason(starts=5)
 
-    def test_more_commits_than_it_had_when_it_started(self) -> None:
-        assert "had 100 commits when its start 4 began" in self.reason(
-            starts=3, run=drawn(b"third"), commits=101
+    def test_more_commits_than_it_has(self) -> None:
+        assert "a peer remembers start 3 and commit 101" in self.reason(starts=3, commits=101)
+
+    def test_until_it_has_asked_its_start_does_not_count(self) -> None:
+        """A peer that knows of as many starts has met another run."""
+        subject = Standing("a", StoreRecord(b"mine", 4), {}, 100)
+        subject.begin_check(("b:1",))
+        assert subject.greeting("a:1", 120) == Greeting(
+            store_name="a", address="a:1", incarnation=b"mine", starts=3, commits=100
         )
-
-    def test_more_commits_than_it_had_when_the_run_was_over_that_the_peer_has_met(self) -> None:
-        record = replace(self.SELF, starts=5, runs=(*self.SELF.runs, StoreRun(b"next", 200)))
-        third: Any = {"starts": 3, "run": drawn(b"third")}
-        assert not self.reason(record, **third, commits=100)
-        assert "its start 4 began, and a peer knew of 101" in self.reason(
-            record, **third, commits=101
+        met = Greeting(store_name="a", incarnation=b"mine", starts=4, commits=100)
+        assert "start 3 and commit 100, and a peer remembers start 4" in (
+            subject.check_remembered(met)
         )
-        assert not self.reason(record, starts=4, run=drawn(b"run"), commits=101)
-        # What followed is forgotten: what is known of later ones has to do.
-        assert not self.reason(record, starts=1, run=drawn(b"first"), commits=90)
-        assert "its start 3 began" in self.reason(record, starts=1, run=drawn(b"first"), commits=91)
+        subject.unchecked = ""
+        assert not subject.check_remembered(met)
+        assert subject.greeting("a:1", 120).commits == 120
 
-    def test_a_run_that_it_has_not_been_through(self) -> None:
-        assert "met its start 3" in self.reason(starts=3)
-        assert not self.reason(starts=2), "nobody knows any more what was drawn then"
+    def test_a_renewed_incarnation_hides_nothing_from_the_run_that_renewed_it(self) -> None:
+        known = Greeting(store_name="a", incarnation=b"mine", starts=4, commits=101)
+        subject = Standing("a", StoreRecord(b"mine", 5), {}, 100)
+        subject.renew(b"new")
+        assert "commit 101" in subject.check_remembered(known)
+        subject.enter_limbo("why", b"newest")
+        assert not subject.check_remembered(known), "it was found out already"
+
+    def test_in_this_run_peers_hear_of_more_commits(self) -> None:
+        known = Greeting(store_name="a", incarnation=b"mine", starts=4, commits=150)
+        subject = Standing("a", StoreRecord(b"mine", 4), {}, 100)
+        subject.greeting("a:1", 20)
+        assert "remembers start 4 and commit 150" in subject.check_remembered(known)
+        subject.greeting("a:1", 150)
+        assert not subject.check_remembered(known)
 
     def test_an_incarnation_that_it_has_never_heard_of(self) -> None:
         assert "put back" in self.reason(incarnation=b"later", former=[b"mine"])
@@ -491,7 +357,7 @@ class TestRemembered:
 
     def test_what_it_had_no_time_to_note_it_hears_again_from_whoever_knows_it(self) -> None:
         """It was wiped, heard what it had been, left limbo, and lost its last commits."""
-        record = StoreRecord(b"new", 2, former=(b"older",), runs=(RUN,))
+        record = StoreRecord(b"new", 2, former=(b"older",))
         subject = Standing("a", record, {})
         behind = Greeting(store_name="a", incarnation=b"mine", starts=3)
         assert "put back" in subject.check_remembered(behind)
@@ -506,7 +372,7 @@ class TestRemembered:
         (row,) = subject.enter_limbo("why", b"new")
         assert row.value is not None
         record = unpack_store(row.value)
-        assert record == StoreRecord(b"new", 3, "why", former=(b"mine",), runs=(RUN,))
+        assert record == StoreRecord(b"new", 3, "why", former=(b"mine",))
         assert not subject.founders((), {}), "it had something once, so it founds nothing"
 
 
@@ -515,18 +381,70 @@ class TestRemembered:
     [
         BLANK,
         StoreRecord(b"x" * 16, 7, "", False, (Greeting(store_name="b"),), (b"one", b"", b"two")),
-        StoreRecord(b"x", 2, former=(b"y",), runs=(StoreRun(b"one"), StoreRun(b"two", 1 << 40))),
-        StoreRecord(b"x", 2, former=(b"z", b"y"), runs=(StoreRun(b"one"),), renewed=(b"y",)),
+        StoreRecord(b"x", 2, former=(b"z", b"y"), by_hand=True),
     ],
 )
 def test_the_record_of_a_store_to_bytes_and_back(record: StoreRecord) -> None:
     assert unpack_store(pack_store(record)) == record
 
 
-def test_of_two_that_each_took_the_other_for_what_it_was_before_one_is_found_out() -> None:
-    """Both were in limbo, and heard what peers knew before these had heard of both."""
-    mine = Standing("a", StoreRecord(b"one", limbo="wiped", former=(b"other",)), {})
-    theirs = Greeting(store_name="a", incarnation=b"other", former=[b"one"])
-    assert mine.check_remembered(theirs)
-    replaced = Greeting(store_name="a", incarnation=b"other")
-    assert not mine.check_remembered(replaced)
+_EVENTS = ("commit", "commit", "sync", "greet", "greet late", "start", "start doubted", "copy")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_who_comes_with_less_is_found_out_and_nobody_else(seed: int) -> None:
+    """A directory that goes on is what its peers remember, whatever was not synced when it went
+    down. One that was put back is found out by its starts, or else by its commits."""
+    for number in range(100):
+        world = _World(100 * seed + number)
+        for event in world.chooser.choices(_EVENTS, k=20):
+            world.do(event)
+        assert not world.asks()
+        known = world.peer.peers.get("b")
+        if known is not None and known.incarnation == world.copy[0].incarnation:
+            record, commits = world.copy
+            world.start(record, commits)
+            world.subject.begin_check(("a:1",))
+            assert bool(world.asks()) == (record.starts < known.starts or commits < known.commits)
+
+
+class _World:
+    """A store b with its directory, and its peer a."""
+
+    def __init__(self, seed: int) -> None:
+        self.chooser = random.Random(seed)
+        self.peer = standing(KNOWN)
+        self.start(StoreRecord(b"0"), 0)
+        self.copy = self.subject.record, 0
+        self.late = self.greeting()
+
+    def start(self, record: StoreRecord, commits: int, *, doubted: bool = False) -> None:
+        self.subject = Standing("b", started("b", record, ("a:1",), lambda: b""), {}, commits)
+        if doubted:
+            self.subject.renew(b"%d" % self.subject.record.starts)
+        self.commits = self.synced = commits
+
+    def greeting(self) -> Greeting:
+        return self.subject.greeting("b:1", self.synced)
+
+    def asks(self) -> str:
+        """The store asks its peer; why it is found out."""
+        remembered = self.peer.met(self.greeting()).remembered
+        return self.subject.check_remembered(remembered) if remembered is not None else ""
+
+    def do(self, event: str) -> None:
+        match event.split():
+            case ["commit"]:
+                self.commits += 1
+            case ["sync"]:
+                self.synced = self.commits
+            case ["copy"]:
+                self.copy = self.subject.record, self.synced
+                self.late = self.greeting()
+            case ["greet"]:
+                assert not self.asks()
+            case ["greet", "late"]:
+                self.peer.met(self.late)
+            case ["start", *doubted]:
+                kept = self.chooser.randint(self.synced, self.commits)
+                self.start(self.subject.record, kept, doubted=bool(doubted))

@@ -40,7 +40,7 @@ def test_a_source_that_streams_to_a_peer_lives_here_too(remembered: bytes, silen
         lives.observed.look(lives.observed.now + 5.0)
     known = store_v1.Greeting(store_name="s1", incarnation=remembered)
     told = replace(answer("s2", knowledge(live=True)), remembered=known)
-    who = store_v1.Greeting(store_name="s2", incarnation=b"s2", run=store_v1.StoreRun(drawn=b"1"))
+    who = store_v1.Greeting(store_name="s2", incarnation=b"s2")
     heard = heard_from(engine_of(world), Question(me, 0, 0.0), told, who, 1.0, None)
     assert isinstance(heard, Heard)
     assert heard.counts == (not silent)
@@ -84,7 +84,7 @@ async def test_who_asks_for_some_topics_hears_of_no_others() -> None:
         await told(world, topic_pattern="(")
 
 
-PEER = store_v1.Greeting(store_name="s2", incarnation=b"s2", run=store_v1.StoreRun(drawn=b"1"))
+PEER = store_v1.Greeting(store_name="s2", incarnation=b"s2")
 
 
 def asked(world: World, at: float = 0.0) -> Question:

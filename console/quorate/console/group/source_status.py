@@ -202,11 +202,12 @@ class SourceView:
     def row(self) -> Row:
         """Return what is shown of the source itself."""
         at, live = self.at, self.is_live
+        proxies = filter(None, (source.proxy for source in at.values()))
         return {
             "topic": self.name.topic,
             "session_id": f"{self.name.session_id:#x}",
             "state": "live" if live else "away",
-            "proxy": None if live else max(source.proxy for source in at.values()) or None,
+            "proxy": None if live else min(proxies, default=None),
             "epoch": self.newest.begun_epoch,
             "first": min(
                 (source.held[0].first for source in at.values() if source.held),

@@ -48,22 +48,36 @@ class _Known:
     proxy_on: dict[str, tuple[int, str]] = field(default_factory=dict)
     """The stores that name a proxy of the source, each with the epoch and the proxy's name."""
 
+    proxy: str = ""
+    """The proxy whose announcement is kept."""
+
     def record(self) -> SourceRecord:
-        epoch = self.newest.epoch
-        live = epoch in self.live_on.values()
-        proxies = {name for known, name in self.proxy_on.values() if known == epoch and not live}
-        return replace(self.newest, live=live, proxy=min(proxies, default=""))
+        live = self.newest.epoch in self.live_on.values()
+        return replace(self.newest, live=live, proxy=self.proxy)
 
     def heard(self, store: str, record: SourceRecord) -> None:
-        self.lost(store)
+        self._drop(store)
         if record.live:
             self.live_on[store] = record.epoch
         if record.proxy:
             self.proxy_on[store] = (record.epoch, record.proxy)
+        self._keep_announcement()
 
     def lost(self, store: str) -> None:
+        self._drop(store)
+        self._keep_announcement()
+
+    def _drop(self, store: str) -> None:
         self.live_on.pop(store, None)
         self.proxy_on.pop(store, None)
+
+    def _keep_announcement(self) -> None:
+        """Keep the announcement of the newest epoch while it stands; else the first by name."""
+        epoch = self.newest.epoch
+        live = epoch in self.live_on.values()
+        proxies = {name for known, name in self.proxy_on.values() if known == epoch and not live}
+        if self.proxy not in proxies:
+            self.proxy = min(proxies, default="")
 
 
 class Directory:

@@ -21,6 +21,7 @@ from quorate.store.rules.peer_wire import (
 )
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.source_tombstones import as_it_was
+from quorate.store.rules.store_identity import is_one_run
 from quorate.store.tasks.peer_answers import announce_replacement
 from quorate.store.turns import Turn
 from quorate.v1 import store_pb2 as store_v1
@@ -67,7 +68,7 @@ async def _greeted(
     engine: Engine, me: store_v1.Greeting, asker: store_v1.Greeting
 ) -> store_v1.Greeting | None:
     """Note the greeting of the asking store, and return the greeting remembered from before."""
-    if asker.run == me.run:
+    if is_one_run(asker, me):
         return None  # its own address is among its peers
     if asker.store_name == me.store_name or not asker.store_name or not asker.incarnation:
         raise InvalidArgument(
@@ -81,7 +82,7 @@ async def _greeted(
         announce_replacement(engine, met, engine.core.standing.peers[asker.store_name])
     if met.writes:
         known = met.remembered
-        is_new = known is None or known.run != asker.run
+        is_new = known is None or not is_one_run(known, asker)
         commit = engine.writer.submit(met.writes, sync=is_new)
         if is_new:
             await engine.writer.durable(commit)
@@ -136,7 +137,7 @@ def _matches(wanted: Wanted, source: SourceName) -> bool:
 
 def _live(engine: Engine, state: SourceState) -> store_v1.SourceInventory:
     known = source_inventory(state, bool(engine.core.doubt_of(state)))
-    known.proxy = state.name in engine.proxy_of
+    known.proxy = state.name in engine.announced
     known.finished = engine.is_finished(state)
     known.durability = engine.durability(state.name.topic)
     return known

@@ -26,7 +26,7 @@ class Claim:
     information: SourceInformation
     live: bool
     proxy: bool
-    """Whether that store answers for the source as its proxy."""
+    """Whether that store announces the source, which is away, as its proxy."""
     finished: bool = False
     """Whether the source is finished at that store."""
 
@@ -44,27 +44,33 @@ def claim_of(state: SourceState, address: str, *, proxy: bool, finished: bool) -
     return Claim(address, information, state.live, proxy, finished)
 
 
-def merged(claims: Mapping[str, Claim]) -> DirectoryEntry | None:
-    """Return the entry that follows from the claims, which are by store; None without claims."""
+def merged(claims: Mapping[str, Claim], me: str) -> DirectoryEntry | None:
+    """Return the entry that a store tells its watchers; None without claims.
+
+    claims: by store. me: the name of this store.
+    """
     if not claims:
         return None
     newest = _newest(claims)
     live = any(claim.live for claim in _of_epoch(claims, newest.epoch).values())
-    return DirectoryEntry(information=newest, live=live, proxy=proxy_among(claims))
+    return DirectoryEntry(information=newest, live=live, proxy=proxy_among(claims, me))
 
 
-def proxy_among(claims: Mapping[str, Claim]) -> str:
-    """Return the proxy of a source; empty: it has none, or it is live."""
+def proxy_among(claims: Mapping[str, Claim], me: str) -> str:
+    """Return the proxy that a store names to its watchers; empty: none, or the source is live.
+
+    A store that knows the source speaks for itself alone. Any other store passes on the first
+    announcement by name.
+    """
     if not any(claim.proxy for claim in claims.values()):
         return ""
     newest = _newest(claims)
     now = _of_epoch(claims, newest.epoch)
     if any(claim.live for claim in now.values()):
         return ""
-    proxies = (
-        policy_name(store, claim.address, newest) for store, claim in now.items() if claim.proxy
-    )
-    return min(proxies, default="")
+    heard = [me] if me in now else sorted(now)
+    named = (policy_name(store, now[store].address, newest) for store in heard if now[store].proxy)
+    return next(named, "")
 
 
 def _newest(claims: Mapping[str, Claim]) -> SourceInformation:

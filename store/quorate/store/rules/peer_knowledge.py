@@ -47,7 +47,7 @@ class SourceKnowledge:
     deletion: int = DELETION_UNSPECIFIED
     """Why the peer deleted the source, if it did. The other fields come from its tombstone then."""
     proxy: bool = False
-    """Whether the peer answers for the source as its proxy while it is away."""
+    """Whether the peer announces the source, which is away, as its proxy."""
     reg_id: int = 0
     """The RegID that the source has at the peer."""
     retained_from: int = 0

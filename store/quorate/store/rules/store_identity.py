@@ -16,21 +16,13 @@ from quorate.store.rules.peer_knowledge import (
     Heard,
     PeerAnswer,
 )
-from quorate.store.rules.store_runs import (
-    RUNS_MAX,
-    contradiction,
-    run_from_wire,
-    run_to_wire,
-)
 from quorate.store.storage.interface import (
     Table,
     Write,
 )
 from quorate.store.storage.records import (
-    NO_RUN,
     STORE_KEY,
     StoreRecord,
-    StoreRun,
     pack_greeting,
     pack_store,
     peer_key,
@@ -56,17 +48,27 @@ class Met:
     """This incarnation was not known: what one before it had acknowledged may be gone."""
     writes: tuple[Write, ...]
     is_present: bool = True
-    """As far as is known nobody has replaced it, and it is no copy."""
+    """As far as is known nobody has replaced it, and its directory was not put back."""
 
 
 class Standing:
     """This store's identity, whether it vouches as a whole, and the peers that it has met."""
 
-    def __init__(self, store: str, record: StoreRecord, peers: dict[str, Greeting]) -> None:
-        """peers: the last greeting of each, by the store's name."""
+    def __init__(
+        self, store: str, record: StoreRecord, peers: dict[str, Greeting], commits: int = 0
+    ) -> None:
+        """Begin a run of the store.
+
+        - peers: the last greeting of each, by the store's name.
+        - commits: the number of the last commit that the directory had when this run began.
+        """
         self.store = store
         self.record = record
         self.peers = peers
+        self._found = record.incarnation
+        """The incarnation of the directory as it was found."""
+        self._commits = commits
+        """The last commit of which a greeting has told, or that was found."""
         self.unchecked = ""
         """Why it is not known yet whether this directory was put back; empty: it is known."""
         self.moment = 0
@@ -75,27 +77,34 @@ class Standing:
         """The moment in which the incarnation was noted that each peer has; 0: before this run."""
 
     @property
-    def run(self) -> StoreRun:
-        """The present one."""
-        return self.record.runs[-1] if self.record.runs else NO_RUN
-
-    @property
     def limbo(self) -> str:
         """Why the store as a whole cannot vouch for what it lacks; empty: it can."""
         return self.record.limbo or self.unchecked
 
+    @property
+    def _starts(self) -> int:
+        """The starts that count. The present one does so once the peers were asked.
+
+        So a peer that remembers it already has met another run than this one.
+        """
+        return self.record.starts - bool(self.unchecked)
+
     def greeting(self, address: str, commits: int) -> Greeting:
-        """How this store presents itself; commits: number of the last one that was synced."""
+        """Return how this store presents itself.
+
+        commits: the number of the last one that was synced. Until the peers were asked, the
+        greeting tells of the directory as it was found.
+        """
+        if not self.unchecked:
+            # After a power failure that number may be older than what was recovered.
+            self._commits = max(self._commits, commits)
         return Greeting(
             store_name=self.store,
             address=address,
             incarnation=self.record.incarnation,
-            starts=self.record.starts,
-            run=run_to_wire(self.run),
-            commits=commits,
+            starts=self._starts,
+            commits=self._commits,
             former=self.record.former,
-            former_runs=map(run_to_wire, self.record.runs[:-1]),
-            renewed=self.record.renewed,
         )
 
     def check_named(self, source: SourceName, incarnation: bytes) -> None:
@@ -126,13 +135,12 @@ class Standing:
         if known is None:
             return self._remember(_with_former(greeting, None), None)
         if greeting.incarnation in known.former:
-            return _not_present(known)  # a copy of what it once was, or what that said
-        if _is_refuted(greeting, known):
-            # A copy, or a directory that was put back. The later one stays known until the greeting
-            # store has taken note. The answer that tells it so may be lost.
-            return _not_present(known)
+            return _not_present(known)  # what it once was, or what that said
         if known.incarnation == greeting.incarnation:
-            is_older = known.run == greeting.run and known.commits >= greeting.commits
+            if _was_put_back(greeting, known):
+                # The greeting store has to take note first. The answer that tells it may be lost.
+                return _not_present(known)
+            is_older = known.starts == greeting.starts and known.commits >= greeting.commits
             if is_older and {*greeting.former} <= {*known.former}:
                 return Met(known, False, ())
         elif known.incarnation not in greeting.former and (
@@ -148,16 +156,9 @@ class Standing:
             return Met(None, False, ())
         if known is None:
             return self._remember(_with_former(greeting, known), known)
-        # Of two that ran under one name, each may be taken for what the other was before. To whom
-        # one of them is the present one, it stays that: none comes after itself.
+        if known.incarnation in greeting.former:
+            return self._remember(_with_former(greeting, known), known)
         is_former = greeting.incarnation in known.former
-        if known.incarnation in greeting.former and not is_former:
-            present = _with_former(greeting, known)
-            if known.incarnation in greeting.renewed:
-                # Its runs have yet to be compared with what was met of it here: when it greets.
-                present.run.CopyFrom(known.run)
-                present.starts, present.commits = known.starts, known.commits
-            return self._remember(present, known)
         more = {*greeting.former} - {known.incarnation, *known.former}
         if more and (is_former or greeting.incarnation == known.incarnation):
             present = Greeting()
@@ -215,49 +216,47 @@ class Standing:
         return (self.row(),)
 
     def check_remembered(self, remembered: Greeting) -> str:
-        """Why this store must be a copy, or have been put back; empty: it need not be.
+        """Return why this directory must have been put back; empty: it need not have been.
 
         remembered: what a peer knew of this store before it was asked.
         """
         record = self.record
-        if remembered.incarnation in (record.incarnation, *record.renewed):
-            reason = contradiction(remembered, record.starts, record.runs)
-            if reason or remembered.incarnation == record.incarnation:
-                return reason
-        # If two run under one name, each may have taken the other for its former incarnation.
-        each_follows_the_other = record.incarnation in remembered.former
-        if remembered.incarnation in record.former and not each_follows_the_other:
-            return ""
-        if self.comes_after(remembered):
+        if remembered.incarnation in (record.incarnation, self._found):
+            return self._less_than(remembered)
+        if remembered.incarnation in record.former or self.comes_after(remembered):
             return ""
         return (
             "a peer knows another incarnation of it that it has not heard of: it was put back, or "
             "another store runs under its name"
         )
 
+    def _less_than(self, remembered: Greeting) -> str:
+        starts, commits = self._starts, self._commits
+        if starts >= remembered.starts and commits >= remembered.commits:
+            return ""
+        return (
+            f"its directory ends with start {starts} and commit {commits}, and a peer remembers "
+            f"start {remembered.starts} and commit {remembered.commits}: it was put back from a "
+            "copy"
+        )
+
     def enter_limbo(self, reason: str, incarnation: bytes) -> tuple[Write, ...]:
         """Vouch no more, under a new incarnation, for what is lacking of any source."""
         former = _merged(self.record.former, (self.record.incarnation,))
-        # Peers may have met the former ones with another directory: none counts as renewed.
         self.record = replace(
             self.record,
             incarnation=incarnation,
             limbo=reason,
             former=former,
-            renewed=(),
             blank=False,
         )
+        self._found = incarnation
         return (self.row(),)
 
     def renew(self, incarnation: bytes) -> tuple[Write, ...]:
-        """Take a new incarnation, because something that the former one acknowledged is gone.
-
-        It is of the same directory: if that was put back, what peers know of the former one tells.
-        """
-        before = self.record
-        former = _merged(before.former, (before.incarnation,))
-        renewed = _merged(before.renewed, (before.incarnation,))
-        self.record = replace(before, incarnation=incarnation, former=former, renewed=renewed)
+        """Take a new incarnation, because something that the former one acknowledged is gone."""
+        former = _merged(self.record.former, (self.record.incarnation,))
+        self.record = replace(self.record, incarnation=incarnation, former=former)
         return (self.row(),)
 
     def begin_check(self, peers: Collection[str]) -> None:
@@ -343,18 +342,21 @@ def knows(greeting: Greeting, remembered: Greeting | None) -> bool:
         return True
     is_former = greeting.incarnation in remembered.former
     is_named = remembered.incarnation in greeting.former
-    return is_named and not is_former and not _is_refuted(greeting, remembered)
+    return is_named and not is_former
 
 
-def _is_refuted(greeting: Greeting, known: Greeting) -> bool:
-    """Return whether a greeting's runs contradict the directory that it claims to come from.
+def is_one_run(one: Greeting, other: Greeting) -> bool:
+    """Return whether two greetings come from one run of a store."""
+    return (one.incarnation, one.starts) == (other.incarnation, other.starts)
 
-    A wiped store, or one that was found out, has another one than its former incarnations had.
+
+def _was_put_back(greeting: Greeting, known: Greeting) -> bool:
+    """Return whether a directory comes with less than is known of this incarnation.
+
+    A greeting of the run that is known may merely be late.
     """
-    if known.incarnation not in (greeting.incarnation, *greeting.renewed):
-        return False
-    runs = [run_from_wire(run) for run in (*greeting.former_runs, greeting.run)]
-    return bool(contradiction(known, greeting.starts, runs))
+    is_later = greeting.starts > known.starts
+    return greeting.starts < known.starts or (is_later and greeting.commits < known.commits)
 
 
 def _not_present(known: Greeting) -> Met:
@@ -365,13 +367,13 @@ def _with_former(greeting: Greeting, known: Greeting | None) -> Greeting:
     """The greeting with all that the store was before, as far as either says."""
     present = Greeting()
     present.CopyFrom(greeting)
-    del present.former[:], present.former_runs[:]
+    del present.former[:]
     if known is None:
         present.former.extend(_merged(greeting.former))
         return present
     before = () if known.incarnation == greeting.incarnation else (known.incarnation,)
     present.former.extend(_merged(greeting.former, known.former, before))
-    if known.run == greeting.run:
+    if is_one_run(known, greeting):
         present.commits = max(known.commits, greeting.commits)
     return present
 
@@ -386,7 +388,6 @@ def started(
     record: StoreRecord | None,
     peers: Collection[str] | None,
     draw: Callable[[], bytes],
-    run: StoreRun,
 ) -> StoreRecord:
     """Return the record that must be durable before a store serves. Raises NotFounded.
 
@@ -394,7 +395,7 @@ def started(
 
     peers: the configured peers, None if none are configured.
 
-    draw: makes a new incarnation. run: the run that begins.
+    draw: makes a new incarnation.
     """
     if record is None:
         record = StoreRecord(draw(), limbo=NEW_REASON, blank=True)
@@ -402,5 +403,4 @@ def started(
         raise NotFounded(store)
     if record.blank and not peers:
         record = replace(record, limbo="", blank=False)
-    runs = (*record.runs, run)[-RUNS_MAX:]
-    return replace(record, starts=record.starts + 1, runs=runs)
+    return replace(record, starts=record.starts + 1)

@@ -372,20 +372,6 @@ STORE_KEY = b"store"
 
 
 @dataclass(frozen=True, slots=True)
-class StoreRun:
-    """One start of a store with its data directory."""
-
-    drawn: bytes
-    """A random value that tells the run from all others, also of a copy; empty: no run."""
-    commits_before: int = 0
-    """The number of the directory's last commit when the run began. That commit and all earlier
-    ones are on the disk before the store serves."""
-
-
-NO_RUN = StoreRun(b"")
-
-
-@dataclass(frozen=True, slots=True)
 class StoreRecord:
     """The durable state of a store as a whole."""
 
@@ -400,26 +386,19 @@ class StoreRecord:
     """The stores that were blank together when the group was founded, as far as known."""
     former: tuple[bytes, ...] = ()
     """Incarnations of this name that the present one has replaced, as far as peers told."""
-    runs: tuple[StoreRun, ...] = ()
-    """The last runs of the store, the present one at the end."""
     by_hand: bool = False
     """Whether an operator ended the limbo of the whole store. It may lack more than it knows."""
-    renewed: tuple[bytes, ...] = ()
-    """Former incarnations that this very directory had and gave up by itself. They are forgotten
-    when the directory is found to be a copy. Peers' knowledge of them is about this directory."""
 
 
-_STORE = struct.Struct(">BQBHHIHHH")
+_STORE = struct.Struct(">BQBHHIH")
 _BLANK, _BY_HAND = 1, 2
-_STORE_VERSION = 4
+_STORE_VERSION = 5
 
 
 def pack_store(record: StoreRecord) -> bytes:
     reason = record.limbo.encode()
     founders = StoreInventory(founders=record.founders).SerializeToString()
     former = b"".join(map(_counted, record.former))
-    renewed = b"".join(map(_counted, record.renewed))
-    runs = b"".join(_U64.pack(run.commits_before) + _counted(run.drawn) for run in record.runs)
     head = _STORE.pack(
         _STORE_VERSION,
         record.starts,
@@ -428,10 +407,8 @@ def pack_store(record: StoreRecord) -> bytes:
         len(reason),
         len(founders),
         len(former),
-        len(runs),
-        len(renewed),
     )
-    return b"".join((head, record.incarnation, reason, founders, former, runs, renewed))
+    return b"".join((head, record.incarnation, reason, founders, former))
 
 
 def unpack_store(value: bytes) -> StoreRecord:
@@ -439,7 +416,7 @@ def unpack_store(value: bytes) -> StoreRecord:
         version, starts, flags, *lengths = _STORE.unpack_from(value)
         if version != _STORE_VERSION:
             raise Malformed(f"the store's record has version {version}")
-        incarnation, reason, founders, former, runs, renewed = _cut(value, _STORE.size, lengths)
+        incarnation, reason, founders, former = _cut(value, _STORE.size, lengths)
         return StoreRecord(
             incarnation,
             starts,
@@ -447,9 +424,7 @@ def unpack_store(value: bytes) -> StoreRecord:
             bool(flags & _BLANK),
             tuple(StoreInventory.FromString(founders).founders),
             tuple(_uncounted(former)),
-            tuple(_runs(runs)),
             bool(flags & _BY_HAND),
-            tuple(_uncounted(renewed)),
         )
     except (struct.error, DecodeError, UnicodeDecodeError, IndexError) as error:
         raise Malformed(f"the store's record cannot be read: {error}") from None
@@ -465,15 +440,6 @@ def _uncounted(value: bytes) -> Iterator[bytes]:
         end = at + 1 + value[at]
         yield value[at + 1 : end]
         at = end
-
-
-def _runs(value: bytes) -> Iterator[StoreRun]:
-    at = 0
-    while at < len(value):
-        (commits,) = _U64.unpack_from(value, at)
-        begin = at + _U64.size + 1
-        at = begin + value[begin - 1]
-        yield StoreRun(value[begin:at], commits)
 
 
 _LIMBO_PREFIX = b"limbo/"

@@ -320,7 +320,7 @@ class Keeper:
     async def _gone(
         self, state: SourceState, writes: Sequence[Write], endings: tuple[Ending, ...]
     ) -> None:
-        self._engine.proxy_of.discard(state.name)
+        self._engine.announced.discard(state.name)
         self._finished_since.pop(state.name, None)
         self._forgetting.deleted(state.name)
         self._unread.discard(state.name)

@@ -25,6 +25,7 @@ from quorate.store.rules.peer_knowledge import (
     Heard,
     PeerAnswer,
 )
+from quorate.store.rules.store_identity import is_one_run
 from quorate.store.tasks.peer_answers import (
     AskAgain,
     Question,
@@ -193,7 +194,7 @@ class Peers:
             return None
         answer, who = told
         now = time.monotonic()
-        if who.run == asked.greeting.run:
+        if is_one_run(who, asked.greeting):
             peer.itself = True
             return None
         heard = heard_from(self._engine, asked, answer, who, now, peer.heard)

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import permutations
 
 import pytest
-from tests.store.support import ORDERS
 
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.store.rules.proxy_election import (
-    TURN_SECONDS,
-    WAIT_SECONDS,
-    Candidacy,
-    Electorate,
-    Gathering,
-    Party,
-    electorate,
-)
+from quorate.store.rules.proxy import Gathering, Party, announcers
 
 LINEAGE = Lineage((Term(1, 0),))
 POLICY = Policy.majority_of("abc")
@@ -39,28 +29,17 @@ def party(store: str, upto: int = 9, stable_upto: int = 4, asked: float = 0.0) -
     )
 
 
-def among(*parties: Party) -> Electorate:
-    made = electorate(ORDERS, {each.store: each for each in parties})
-    assert made is not None
+def among(me: Party, *peers: Party) -> tuple[Party, ...]:
+    made = announcers(me, peers)
+    assert made
     return made
 
 
-def test_every_store_computes_the_same_order() -> None:
-    orders = {
-        tuple(each.store for each in among(*each_way).order)
-        for each_way in permutations([party("a"), party("b"), party("c")])
-    }
-    assert len(orders) == 1
-
-
-def test_the_order_differs_from_source_to_source_and_epoch_to_epoch() -> None:
-    parties = {name: party(name) for name in "abc"}
-    firsts = set()
-    for session_id in range(40):
-        made = electorate(ORDERS._replace(session_id=session_id + 1), parties)
-        assert made is not None
-        firsts.add(made.order[0].store)
-    assert firsts == {"a", "b", "c"}
+def test_every_store_with_the_state_announces_it() -> None:
+    a, b, c = party("a"), party("b"), party("c")
+    assert among(a, b, c) == (a, b, c)
+    assert among(b, a, c) == (b, a, c)
+    assert among(a) == (a,), "it needs nobody else"
 
 
 @pytest.mark.parametrize(
@@ -68,92 +47,27 @@ def test_the_order_differs_from_source_to_source_and_epoch_to_epoch() -> None:
     [
         replace(party("b"), limbo=True),
         replace(party("b"), begun_epoch=0),
-        None,
+        replace(party("b"), begun_epoch=1),
     ],
 )
-def test_a_quorum_of_stores_with_the_state_is_needed(lacking: Party | None) -> None:
-    parties = {"a": party("a")} | ({"b": lacking} if lacking is not None else {})
-    assert electorate(ORDERS, parties) is None
-    assert electorate(ORDERS, parties | {"c": party("c")}) is not None
+def test_a_store_without_the_state_of_the_newest_epoch_announces_nothing(lacking: Party) -> None:
+    a, c = (replace(party(name), begun_epoch=2) for name in "ac")
+    assert announcers(lacking, [a, c]) == ()
+    assert among(a, lacking, c) == (a, c)
 
 
-def test_who_has_not_begun_the_newest_epoch_takes_no_part() -> None:
-    newer = replace(party("a"), begun_epoch=2)
-    assert electorate(ORDERS, {"a": newer, "b": party("b"), "c": party("c")}) is None
-    made = among(newer, replace(party("b"), begun_epoch=2), party("c"))
-    assert {each.store for each in made.order} == {"a", "b"}
+def test_what_no_store_has_begun_nobody_announces() -> None:
+    assert announcers(replace(party("a"), begun_epoch=0), []) == ()
 
 
 def test_a_source_that_streams_to_anyone_is_not_away() -> None:
-    parties = {name: party(name) for name in "abc"}
-    parties["b"] = replace(parties["b"], live=True)
-    assert electorate(ORDERS, parties) is None
+    a, b, c = party("a"), replace(party("b"), live=True), party("c")
+    assert announcers(a, [b, c]) == ()
 
 
-@pytest.mark.parametrize("membership", [None, Membership((), ())])
-def test_a_record_without_policies_makes_nobody_a_proxy(membership: Membership | None) -> None:
-    parties = {name: replace(party(name), membership=membership) for name in "abc"}
-    assert electorate(ORDERS, parties) is None
-
-
-def test_every_policy_of_the_record_must_agree() -> None:
-    membership = Membership((POLICY,), (Policy.majority_of("cde"),))
-    parties = {name: replace(party(name), membership=membership) for name in "abc"}
-    assert electorate(ORDERS, parties) is None
-    parties["d"] = replace(party("d"), membership=membership)
-    assert electorate(ORDERS, parties) is not None
-
-
-def test_the_first_begins_after_a_wait_and_the_others_only_much_later() -> None:
-    made = among(party("a"), party("b"), party("c"))
-    first, second, _ = (each.store for each in made.order)
-    mine, other = Candidacy(first, lambda: 1.0), Candidacy(second, lambda: 1.0)
-    for candidacy in (mine, other):
-        assert not candidacy.look(100.0, made)
-    assert not mine.look(100.0 + WAIT_SECONDS / 2, made)
-    assert mine.look(100.0 + WAIT_SECONDS, made)
-    assert mine.serves
-    assert not other.look(100.0 + WAIT_SECONDS, made)
-    assert not other.serves
-    assert other.look(100.0 + WAIT_SECONDS + TURN_SECONDS, made)
-
-
-def serving(made: Electorate, *stores: str) -> Electorate:
-    return replace(
-        made, order=tuple(replace(each, serves=each.store in stores) for each in made.order)
-    )
-
-
-def test_who_serves_already_is_not_driven_out_by_one_that_comes_first() -> None:
-    made = among(party("a"), party("b"), party("c"))
-    first, second, _ = (each.store for each in made.order)
-    candidacy = Candidacy(first, lambda: 1.0)
-    for now in range(200):
-        assert not candidacy.look(float(now), serving(made, second))
-    assert not candidacy.serves
-
-
-def test_of_two_that_serve_the_first_goes_on() -> None:
-    made = among(party("a"), party("b"), party("c"))
-    first, second, _ = (each.store for each in made.order)
-    mine, other = Candidacy(first, lambda: 0.0), Candidacy(second, lambda: 0.0)
-    mine.serves = other.serves = True
-    both = serving(made, first, second)
-    assert not mine.look(0.0, both)
-    assert other.look(0.0, both)
-    assert (mine.serves, other.serves) == (True, False)
-
-
-def test_it_gives_way_when_the_quorum_or_its_own_part_is_lost() -> None:
-    made = among(party("a"), party("b"), party("c"))
-    for now_among in (None, among(party("b"), party("c"))):
-        candidacy = Candidacy("a", lambda: 1.0)
-        candidacy.serves = True
-        assert candidacy.look(0.0, now_among)
-        assert not candidacy.serves
-    candidacy = Candidacy("a", lambda: 1.0)
-    assert not candidacy.look(0.0, made)
-    assert not candidacy.give_way()
+def test_another_store_under_its_own_name_counts_for_nothing() -> None:
+    a = party("a")
+    assert among(a, replace(a, begun_epoch=2, live=True), party("b")) == (a, party("b"))
 
 
 # What is stable.
@@ -220,6 +134,22 @@ def test_one_store_alone_makes_nothing_stable() -> None:
         assert gathering.look(now + 0.5, made) == 4
 
 
+@pytest.mark.parametrize("membership", [None, Membership((), ())])
+def test_without_policies_nothing_more_becomes_stable(membership: Membership | None) -> None:
+    gathering = Gathering()
+    for now in range(3):
+        parties = (replace(party(name, asked=now), membership=membership) for name in "abc")
+        assert gathering.look(now + 0.5, among(*parties)) == 4
+
+
+def test_every_policy_of_the_record_must_agree() -> None:
+    membership = Membership((POLICY,), (Policy.majority_of("cde"),))
+    gathering = Gathering()
+    for now, names, upto in ((0, "abc", 4), (1, "abc", 4), (2, "abcd", 4), (3, "abcd", 9)):
+        parties = (replace(party(name, asked=now), membership=membership) for name in names)
+        assert gathering.look(now + 0.5, among(*parties)) == upto
+
+
 def test_a_hole_ends_what_counts() -> None:
     gathering = Gathering()
     for now in range(3):
@@ -248,7 +178,7 @@ def test_under_all_active_a_store_that_takes_messages_again_must_hold_it_too() -
     policy = Policy((Group("g", ("a", "b", "c"), IntragroupRule.ALL_ACTIVE),))
     membership = Membership((policy,), (policy,))
 
-    def parties(asked: float, upto: int, *, takes_data: bool) -> Electorate:
+    def parties(asked: float, upto: int, *, takes_data: bool) -> tuple[Party, ...]:
         made = (("a", 9, True), ("b", 9, True), ("c", upto, takes_data))
         return among(
             *(
