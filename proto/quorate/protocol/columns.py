@@ -15,6 +15,7 @@ from functools import lru_cache
 from io import BytesIO
 from itertools import chain
 from operator import itemgetter, lt
+from typing import TypeVar
 
 from quorate.protocol.attributes import EXPIRY_BYTES, NO_ATTRIBUTES, Attributes
 from quorate.protocol.errors import CorruptBatch
@@ -27,6 +28,8 @@ from quorate.protocol.limits import (
     PROPERTY_NAME_BYTES_MAX,
 )
 from quorate.protocol.times import TIME_NS_MAX
+
+T = TypeVar("T")
 
 _KEYS, _PROPERTIES, _TIMES, _FLAGS, _EXPIRIES = 1, 2, 4, 8, 16
 _KNOWN = _KEYS | _PROPERTIES | _TIMES | _FLAGS | _EXPIRIES
@@ -362,14 +365,18 @@ class Body:
 
     def read_attributes(self) -> list[Attributes] | None:
         """Return the attributes of each message, in order; None: no message has any."""
+        return self.read_attributes_of(range(self.count))
+
+    def read_attributes_of(self, rows: Sequence[int]) -> list[Attributes] | None:
+        """Return the attributes of the messages in these places; None: no message has any."""
         none = self.keys is None and self.flags_at is None and self.expiries is None
         if none and not self.properties:
             return None
         columns = (
-            self.read_keys(),
-            self.read_properties(),
-            self.read_deleted(),
-            self.read_expiries(),
+            values_at(self.read_keys(), rows),
+            self.read_properties_of(rows),
+            values_at(self.read_deleted(), rows),
+            values_at(self.read_expiries(), rows),
         )
         return list(map(Attributes, *columns))
 
@@ -424,16 +431,36 @@ class Body:
             spread[row] = value
         return spread
 
+    def read_property(self, name: str) -> Sequence[bytes | None]:
+        """Return one property of each message, in order; None: it lacks it."""
+        return self._spread(self.properties.get(name))
+
     def read_properties(self) -> Sequence[Mapping[str, bytes]]:
         """Return the properties of each message, in order."""
+        return self.read_properties_of(range(self.count))
+
+    def read_properties_of(self, rows: Sequence[int]) -> Sequence[Mapping[str, bytes]]:
+        """Return the properties of the messages in these places."""
         if not self.properties:
-            return [NO_ATTRIBUTES.properties] * self.count
-        mappings: list[dict[str, bytes]] = [{} for _ in range(self.count)]
+            return [NO_ATTRIBUTES.properties] * len(rows)
+        mappings: dict[int, dict[str, bytes]] = {row: {} for row in rows}
         for name, column in self.properties.items():
-            rows = column.rows.values if column.rows is not None else range(self.count)
-            for row, value in zip(rows, column.read(self.data), strict=True):
-                mappings[row][name] = value
-        return mappings
+            values = column.read(self.data)
+            if column.rows is None:
+                for row, own in mappings.items():
+                    own[name] = values[row]
+                continue
+            for row, value in zip(column.rows.values, values, strict=True):
+                if row in mappings:
+                    mappings[row][name] = value
+        return list(mappings.values())
+
+
+def values_at(values: Sequence[T], rows: Sequence[int]) -> Sequence[T]:
+    """Return those of the values that have these places."""
+    if isinstance(rows, range):
+        return values[rows.start : rows.stop]
+    return [values[row] for row in rows]
 
 
 class _Reading:

@@ -329,7 +329,7 @@ def rows_of(
     - rows: their places in the batch, rising. They get consecutive numbers.
     - payloads: those of all messages of the batch, or what stands for them.
     """
-    attributes, times = body.read_attributes(), body.read_times(header.timestamp_ns)
+    times = body.read_times(header.timestamp_ns)
     timestamp_ns, later = times_of([times[row] for row in rows])
     return encode_batch(
         header.source,
@@ -338,7 +338,7 @@ def rows_of(
         [payloads[row] for row in rows],
         timestamp_ns,
         marker,
-        [attributes[row] for row in rows] if attributes else (),
+        body.read_attributes_of(rows) or (),
         later,
     )
 

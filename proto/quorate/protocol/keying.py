@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 from quorate.protocol.columns import Body
 from quorate.protocol.errors import InvalidArgument, InvalidFilter
-from quorate.protocol.filters.evaluate import Evaluate, field_of
-from quorate.protocol.filters.messages import Shown
+from quorate.protocol.filters.evaluate import Evaluate, field_of, members_of
+from quorate.protocol.filters.messages import BatchMessages
 from quorate.protocol.filters.syntax import About, Field, MessageField, Property
 from quorate.protocol.framing import BatchHeader
-from quorate.protocol.payloads import PayloadFormat
+from quorate.protocol.payloads import PayloadFormat, reader_of
 from quorate.protocol.times import TIME_NS_MAX
 
 KEY_BYTES_MAX = 64 * 1024
@@ -46,7 +46,15 @@ class Missing(enum.Enum):
 class Keying:
     """The fields of a topic's keys."""
 
-    __slots__ = ("_expires_after_ns", "_fields", "_is_raw", "_missing", "payload", "text")
+    __slots__ = (
+        "_expires_after_ns",
+        "_fields",
+        "_is_raw",
+        "_missing",
+        "_reader",
+        "payload",
+        "text",
+    )
 
     def __init__(
         self,
@@ -65,6 +73,8 @@ class Keying:
             raise InvalidArgument("keys", f"names {len(keys)} fields, not 1 to {KEYS_MAX}")
         named = [_field(text) for text in keys]
         self._fields = [read for _, read in named]
+        paths = [each.path for each, _ in named if isinstance(each, Field)]
+        self._reader = reader_of(payload, members_of(paths))
         self.payload = payload
         """The format of the payloads."""
         self._missing = missing
@@ -92,12 +102,9 @@ class Keying:
                 _RAW + key if key is not None and len(key) <= KEY_BYTES_MAX else self._of_raw(key)
                 for key in body.read_keys()[rows.start : rows.stop]
             ]
-        shown = Shown(header, payloads, body, self.payload)
-        keys: list[bytes | None] = []
-        for row in rows:
-            shown.at(row, header.first + row)
-            keys.append(self._of_values([_part(read(shown)) for read in self._fields]))
-        return keys
+        messages = BatchMessages(header, payloads, body, self._reader)
+        columns = [map(_part, read(messages, rows)) for read in self._fields]
+        return [self._of_values(list(values)) for values in zip(*columns, strict=True)]
 
     def last_of(
         self, header: BatchHeader, body: Body, first: int, last: int

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.protocol.filters.messages import Seen
+from tests.protocol.filters.messages import Seen, passes
 
 from quorate.archive.wanted import test_of as row_test_of
 from quorate.protocol.filters.evaluate import Filter
-from quorate.protocol.filters.messages import text_of, texts_of
+from quorate.protocol.filters.messages import texts_of
 from quorate.protocol.filters.parse import parse
 
 PROPERTIES = pa.map_(pa.string(), pa.binary())
@@ -64,10 +64,11 @@ def table(rows: list[Row]) -> pa.Table:
 
 def seen(row: Row) -> Seen:
     key, properties, time_ns = row
+    given = properties or {}
     return Seen(
         {"price": 2},
-        key=None if key is None else text_of(key),
-        properties=texts_of(properties or {}),
+        key=texts_of([key])[0],
+        named={name: text for name in given if (text := texts_of([given[name]])[0]) is not None},
         time=time_ns / 1e9,
     )
 
@@ -79,7 +80,7 @@ def test_each_row_that_passes_is_picked(text: str, rows: list[Row]) -> None:
         return
     holds = test.holds(table(rows).select(sorted(test.columns))).to_pylist()
     for row, picked in zip(rows, holds, strict=True):
-        assert picked or not where.passes(seen(row)), row
+        assert picked or not passes(where, seen(row)), row
 
 
 @pytest.mark.parametrize(

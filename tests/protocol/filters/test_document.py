@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.protocol.filters.messages import Seen
+from tests.protocol.filters.messages import Seen, passes
 
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.functions import FUNCTIONS, NOT_SUPPORTED, OF_PATTERNS
@@ -33,7 +33,7 @@ CALLED = spans(CALLS.split("\n\n")[0])
 
 @pytest.mark.parametrize("example", [*(example for _, example in operators()), *CALLED])
 def test_each_example_is_true(example: str) -> None:
-    assert Filter(example).passes(Seen({}))
+    assert passes(Filter(example), Seen({}))
 
 
 def test_each_function_has_an_example_and_no_other_one() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.protocol.filters.messages import Seen
+from tests.protocol.filters.messages import Seen, truth_of
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.filters.evaluate import Filter, value_at
@@ -152,7 +152,7 @@ def _leaves(value: Any) -> list[str]:
 def test_a_field_that_is_kept_is_what_a_filter_sees(document: dict[str, Any], path: str) -> None:
     kept = json.loads(Projection(path).of(json.dumps(document).encode()))
     test = Filter(f"{path} IS NOT NULL AND {path} = {path}")
-    assert test.truth(Seen(kept)) is test.truth(Seen(document))
+    assert truth_of(test, Seen(kept)) is truth_of(test, Seen(document))
 
 
 @given(

@@ -10,24 +10,29 @@ import pytest
 from hypothesis import strategies as st
 
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.filters.messages import Shown
+from quorate.protocol.filters.messages import BatchMessages
 from quorate.protocol.framing import body_of, encode_batch, read_header
 from quorate.protocol.identity import SourceName
+from quorate.protocol.payloads import PayloadFormat, reader_of
 from quorate.store.rules.state_order import FIELDS_MAX, Ordering, Sorted
 
 VALUES = st.none() | st.integers(-3, 3) | st.sampled_from(["a", "b", "ä", 1.5, True, False])
 
 
-def shown(document: Any) -> Shown:
-    frame = encode_batch(SourceName("orders", 1), 1, 0, [json.dumps(document).encode()], 0)
+def shown(documents: list[Any]) -> BatchMessages:
+    payloads = [json.dumps(each).encode() for each in documents]
+    frame = encode_batch(SourceName("orders", 1), 1, 0, payloads, 0)
     header = read_header(frame)
     body = body_of(frame, header)
-    return Shown(header, body.read_payloads(), body)
+    return BatchMessages(header, payloads, body, reader_of(PayloadFormat.JSON))
 
 
 def ordered(documents: list[Any], *fields: str, limit: int = 100) -> list[Any]:
     ordering = Ordering(fields)
-    rows = [Sorted(ordering.ranks(shown(each)), b"%05d" % at) for at, each in enumerate(documents)]
+    if not documents:
+        return []
+    ranks = ordering.ranks(shown(documents), range(len(documents)))
+    rows = [Sorted(each, b"%05d" % at) for at, each in enumerate(ranks)]
     return [documents[int(row.row_key)] for row in ordering.best(rows, limit)]
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.protocol.filters import messages as seen
 
 from quorate.protocol.errors import InvalidArgument, InvalidFilter
 from quorate.subscriber.protocol.topics import read_topics
 
 
 def passes(where: Any, topic: str, **document: Any) -> bool:
-    found: bool = where.passes(SimpleNamespace(topic=topic, document=document))
-    return found
+    return seen.passes(where, seen.Seen(document, topic))
 
 
 def test_one_topic_or_a_pattern() -> None:

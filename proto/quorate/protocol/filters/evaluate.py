@@ -1,17 +1,21 @@
-"""The meaning of a filter: a tree becomes one function of a message.
+"""The meaning of a filter: a tree becomes one function of messages.
 
-The tree is walked once, when the filter is made; for each message only small functions run. Nothing
-here raises for what a message has. How the payload becomes a document is the caller's.
+The tree is walked once, when the filter is made. Each node becomes a function of several messages,
+which returns the value of each of them. So Python's own loops run through the messages, and what a
+node costs is spread over all of them. AND and OR leave out the messages that are decided already.
+
+Nothing here raises for what a message has. How payloads become documents is the caller's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from quorate.protocol.errors import InvalidFilter
 from quorate.protocol.filters import syntax
-from quorate.protocol.filters.functions import FUNCTIONS
+from quorate.protocol.filters.functions import FUNCTIONS, MAKE_LONGER
 from quorate.protocol.filters.parse import parse
 from quorate.protocol.filters.patterns import like, matches, replaced
 from quorate.protocol.filters.syntax import About, Affix, Node
@@ -28,90 +32,82 @@ from quorate.protocol.filters.values import (
     single,
 )
 
+Rows = Sequence[int]
+"""The places of some messages, ascending."""
 
-class Filtered(Protocol):
-    """A message as filters look at it. A filter asks only for the members that it needs."""
+_ROWS_AT_ONCE = 256
+"""The messages that a filter looks at in one go: other threads wait meanwhile."""
 
-    @property
-    def topic(self) -> str:
-        """The topic."""
-
-    @property
-    def session(self) -> int:
-        """The session ID of its source."""
-
-    @property
-    def sequence(self) -> int:
-        """Its sequence number."""
-
-    @property
-    def epoch(self) -> int:
-        """The epoch in which it was sent."""
-
-    @property
-    def time(self) -> float:
-        """Seconds since 1970 UTC."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of the payload."""
-
-    @property
-    def key(self) -> str | None:
-        """The key as text; None: none, or it is no text."""
-
-    @property
-    def deleted(self) -> bool:
-        """Whether it deletes the row of its key."""
-
-    @property
-    def expires(self) -> float | None:
-        """Seconds since 1970 UTC; None: it does not expire."""
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """The properties that are text."""
-
-    @property
-    def document(self) -> Any:
-        """The decoded payload; None: it is none that can be decoded."""
+_LONG_TEXTS_AT_ONCE = 64
+"""The texts that a filter makes in one go, if each may have `values.TEXT_LENGTH_MAX` characters."""
 
 
-Evaluate = Callable[[Filtered], Value]
+class Messages(Protocol):
+    """Messages as filters look at them. A filter asks only for the parts that it needs."""
+
+    def facts(self, about: About, rows: Rows) -> list[Value]:
+        """Return a fact of each of these messages besides its payload.
+
+        The types are those of `About`. A key that is no text is None.
+        """
+
+    def properties(self, name: str, rows: Rows) -> list[str | None]:
+        """Return a property of each of these messages; None: it lacks it, or it is no text."""
+
+    def documents(self, rows: Rows) -> list[Any]:
+        """Return the decoded payload of each; None: it is none that can be decoded."""
+
+
+Evaluate = Callable[[Messages, Rows], list[Value]]
 
 
 class Filter:
     """A filter, ready for use. It is true, false or NULL of a message; only true passes."""
 
-    __slots__ = ("_evaluate", "members", "needs_document", "text", "undecoded")
+    __slots__ = ("_evaluate", "_rows_at_once", "members", "needs_document", "text", "undecoded")
 
     def __init__(self, text: str) -> None:
         """Parse the text. Raises InvalidFilter, which says where and what was expected."""
         self.text = text
         tree = parse(text)
-        paths = list(_paths(tree))
+        paths = [node.path for node in _nodes(tree) if isinstance(node, syntax.Field)]
         self.needs_document = bool(paths)
         """Whether it looks into payloads, so that they have to be decoded."""
-        self.members = frozenset(path[0] for path in paths if isinstance(path[0], str))
+        self.members = members_of(paths)
         """The names of members that it looks at, of a payload that is an object."""
         self.undecoded = 0
         """How many payloads so far are not of their format, of those that it looked into."""
         self._evaluate = _function(tree)
+        long_texts = sum(map(_makes_longer, _nodes(tree)))
+        self._rows_at_once = max(
+            1, _LONG_TEXTS_AT_ONCE // long_texts if long_texts else _ROWS_AT_ONCE
+        )
 
-    def passes(self, message: Filtered) -> bool:
-        """Return whether it is true of a message."""
-        try:
-            return self._evaluate(message) is True
-        except RecursionError:
-            return False  # as NULL: arrays in arrays, some hundred levels deep
+    def passing(self, messages: Messages, rows: Rows) -> list[int]:
+        """Return the places of those of these messages of which it is true."""
+        truths = self.truths(messages, rows)
+        return [row for row, truth in zip(rows, truths, strict=True) if truth is True]
 
-    def truth(self, message: Filtered) -> Truth:
-        """Return whether it is true, false or NULL of a message."""
+    def truths(self, messages: Messages, rows: Rows) -> list[Truth]:
+        """Return whether it is true, false or NULL of each of these messages."""
+        truths: list[Truth] = []
+        for at in range(0, len(rows), self._rows_at_once):
+            truths += self._truths(messages, rows[at : at + self._rows_at_once])
+        return truths
+
+    def _truths(self, messages: Messages, rows: Rows) -> list[Truth]:
         try:
-            value = self._evaluate(message)
-        except RecursionError:
-            return None
-        return value if value is True or value is False else None
+            values = self._evaluate(messages, rows)
+        except RecursionError:  # arrays in arrays, some hundred levels deep
+            if len(rows) == 1:
+                return [None]
+            return [truth for row in rows for truth in self._truths(messages, [row])]
+        return [value if value is True or value is False else None for value in values]
+
+
+def members_of(paths: Iterable[tuple[str | int, ...]]) -> frozenset[str]:
+    """Return the names of the members of an object that these fields are in."""
+    return frozenset(path[0] for path in paths if isinstance(path[0], str))
 
 
 def field_of(text: str) -> tuple[syntax.Field | syntax.MessageField | syntax.Property, Evaluate]:
@@ -122,15 +118,20 @@ def field_of(text: str) -> tuple[syntax.Field | syntax.MessageField | syntax.Pro
     return tree, _function(tree)
 
 
-def _paths(node: Node) -> Iterator[tuple[str | int, ...]]:
-    """Yield the path of each field of payloads in a tree."""
-    if isinstance(node, syntax.Field):
-        yield node.path
-        return
+def _nodes(node: Node) -> Iterator[Node]:
+    """Yield all nodes of a tree."""
+    yield node
     for part in (getattr(node, name) for name in node.__slots__):
         for each in part if isinstance(part, tuple) else (part,):
             if hasattr(each, "__slots__") and isinstance(each, Node):
-                yield from _paths(each)
+                yield from _nodes(each)
+
+
+def _makes_longer(node: Node) -> bool:
+    """Return whether a node makes texts that are longer than those that it is given."""
+    return isinstance(node, syntax.Replaced) or (
+        isinstance(node, syntax.Call) and node.name in MAKE_LONGER
+    )
 
 
 def _function(node: Node) -> Evaluate:
@@ -139,25 +140,23 @@ def _function(node: Node) -> Evaluate:
 
 def _literal(node: syntax.Literal) -> Evaluate:
     value = node.value
-
-    def literal(_: Filtered) -> Value:
-        return value
-
-    return literal
+    return lambda _, rows: [value] * len(rows)
 
 
 def _field(node: syntax.Field) -> Evaluate:
     if len(node.path) == 1:
         name = node.path[0]
 
-        def of_object(message: Filtered) -> Value:
-            document = message.document
-            return document.get(name) if type(document) is dict else None
+        def of_objects(messages: Messages, rows: Rows) -> list[Value]:
+            return [
+                document.get(name) if type(document) is dict else None
+                for document in messages.documents(rows)
+            ]
 
-        return of_object
+        return of_objects
 
-    def of_path(message: Filtered) -> Value:
-        return value_at(message.document, node.path)
+    def of_path(messages: Messages, rows: Rows) -> list[Value]:
+        return [value_at(document, node.path) for document in messages.documents(rows)]
 
     return of_path
 
@@ -183,45 +182,40 @@ def value_at(value: Value, path: tuple[str | int, ...]) -> Value:
 
 
 def _message_field(node: syntax.MessageField) -> Evaluate:
-    return {
-        About.TOPIC: lambda message: message.topic,
-        About.SESSION: lambda message: message.session,
-        About.SEQUENCE: lambda message: message.sequence,
-        About.EPOCH: lambda message: message.epoch,
-        About.TIME: lambda message: message.time,
-        About.SIZE: lambda message: message.size,
-        About.KEY: lambda message: message.key,
-        About.DELETED: lambda message: message.deleted,
-        About.EXPIRES: lambda message: message.expires,
-    }[node.about]
+    about = node.about
+    return lambda messages, rows: messages.facts(about, rows)
 
 
 def _property(node: syntax.Property) -> Evaluate:
     name = node.name
-    return lambda message: message.properties.get(name)
+    return lambda messages, rows: list(messages.properties(name, rows))
+
+
+def _of_each(compute: Callable[..., Value], *parts: Node) -> Evaluate:
+    """Compute from the values of these nodes, message by message."""
+    functions = [_function(part) for part in parts]
+    return lambda messages, rows: list(
+        map(compute, *(function(messages, rows) for function in functions))
+    )
 
 
 def _arithmetic(node: syntax.Arithmetic) -> Evaluate:
-    compute, left, right = arithmetic(node.operator), _function(node.left), _function(node.right)
-    return lambda message: compute(left(message), right(message))
+    return _of_each(arithmetic(node.operator), node.left, node.right)
 
 
 def _negative(node: syntax.Negative) -> Evaluate:
-    value = _function(node.value)
-
-    def negative(message: Filtered) -> Value:
-        found = number(single(value(message)))
+    def negative(value: Value) -> Value:
+        found = number(single(value))
         return None if found is None else -found
 
-    return negative
+    return _of_each(negative, node.value)
 
 
 def _comparison(node: syntax.Comparison) -> Evaluate:
-    holds, left = COMPARISONS[node.operator], _function(node.left)
+    holds = COMPARISONS[node.operator]
     if isinstance(node.right, syntax.Literal) and node.right.value is not None:
-        return _compared_with(left, holds, node.right.value)
-    right = _function(node.right)
-    return lambda message: compare(holds, left(message), right(message))
+        return _compared_with(_function(node.left), holds, node.right.value)
+    return _of_each(partial(compare, holds), node.left, node.right)
 
 
 def _compared_with(left: Evaluate, holds: Callable[[Any, Any], bool], right: Value) -> Evaluate:
@@ -229,26 +223,26 @@ def _compared_with(left: Evaluate, holds: Callable[[Any, Any], bool], right: Val
     kind = kind_of(right)
     kinds = (int, float) if kind is int else (kind,)
 
-    def compared(message: Filtered) -> Truth:
-        value = left(message)
-        if type(value) in kinds and value == value:
-            return holds(value, right)
-        return compare(holds, value, right)
+    def compared(messages: Messages, rows: Rows) -> list[Value]:
+        return [
+            holds(value, right)
+            if type(value) in kinds and value == value
+            else compare(holds, value, right)
+            for value in left(messages, rows)
+        ]
 
     return compared
 
 
 def _between(node: syntax.Between) -> Evaluate:
-    value, low, high = _function(node.value), _function(node.low), _function(node.high)
     at_least, at_most = COMPARISONS[">="], COMPARISONS["<="]
 
-    def between(message: Filtered) -> Truth:
-        found, bottom, top = value(message), low(message), high(message)
-        if type(found) is list:
-            return any_of(_both(at_least, at_most, each, bottom, top) for each in found)
-        return _both(at_least, at_most, found, bottom, top)
+    def between(value: Value, low: Value, high: Value) -> Truth:
+        if type(value) is list:
+            return any_of(_both(at_least, at_most, each, low, high) for each in value)
+        return _both(at_least, at_most, value, low, high)
 
-    return between
+    return _of_each(between, node.value, node.low, node.high)
 
 
 def _both(at_least: Any, at_most: Any, value: Value, low: Value, high: Value) -> Truth:
@@ -259,40 +253,37 @@ def _both(at_least: Any, at_most: Any, value: Value, low: Value, high: Value) ->
 
 
 def _one_of(node: syntax.OneOf) -> Evaluate:
-    value, equal = _function(node.value), COMPARISONS["="]
+    equal = COMPARISONS["="]
     if all(isinstance(each, syntax.Literal) and each.value is not None for each in node.options):
-        return _one_of_known(value, [each.value for each in node.options])  # type: ignore[union-attr]
-    options = [_function(each) for each in node.options]
+        options = [each.value for each in node.options]  # type: ignore[union-attr]
+        return _of_each(_is_one_of_known(options), node.value)
 
-    def one_of(message: Filtered) -> Truth:
-        found = value(message)
-        return any_of(compare(equal, found, option(message)) for option in options)
+    def one_of(value: Value, *options: Value) -> Truth:
+        return any_of(compare(equal, value, option) for option in options)
 
-    return one_of
+    return _of_each(one_of, node.value, *node.options)
 
 
-def _one_of_known(value: Evaluate, options: list[Any]) -> Evaluate:
+def _is_one_of_known(options: list[Any]) -> Callable[[Value], Truth]:
     equal = COMPARISONS["="]
     by_kind: dict[Any, set[Any]] = {}
     for option in options:
         by_kind.setdefault(kind_of(option), set()).add(option)
     kinds = set(by_kind)
 
-    def one_of(message: Filtered) -> Truth:
-        found = value(message)
-        kind = kind_of(found)
-        if kind in by_kind and kind is not list and found == found:
-            if found in by_kind[kind]:
+    def one_of(value: Value) -> Truth:
+        kind = kind_of(value)
+        if kind in by_kind and kind is not list and value == value:
+            if value in by_kind[kind]:
                 return True
             # An option of another kind is neither equal nor different.
             return False if len(kinds) == 1 else None
-        return any_of(compare(equal, found, option) for option in options)
+        return any_of(compare(equal, value, option) for option in options)
 
     return one_of
 
 
 def _has_affix(node: syntax.HasAffix) -> Evaluate:
-    value, options = _function(node.value), [_function(each) for each in node.options]
     has = str.startswith if node.affix is Affix.BEGINS else str.endswith
 
     def tested(found: Value, option: Value) -> Truth:
@@ -300,14 +291,13 @@ def _has_affix(node: syntax.HasAffix) -> Evaluate:
             return any_of(tested(each, option) for each in found)
         return has(found, option) if type(found) is str and type(option) is str else None
 
-    def has_affix(message: Filtered) -> Truth:
-        found = value(message)
-        return any_of(tested(found, option(message)) for option in options)
+    def has_affix(value: Value, *options: Value) -> Truth:
+        return any_of(tested(value, option) for option in options)
 
-    return has_affix
+    return _of_each(has_affix, node.value, *node.options)
 
 
-def _tested(value: Evaluate, test: Callable[[str], bool]) -> Evaluate:
+def _tested(test: Callable[[str], bool], value: Node) -> Evaluate:
     """Test a text, or any text of an array."""
 
     def tested(found: Value) -> Truth:
@@ -315,58 +305,56 @@ def _tested(value: Evaluate, test: Callable[[str], bool]) -> Evaluate:
             return test(found)
         return any_of(map(tested, found)) if type(found) is list else None
 
-    return lambda message: tested(value(message))
+    return _of_each(tested, value)
 
 
 def _like(node: syntax.Like) -> Evaluate:
-    return _tested(_function(node.value), like(node.pattern, node.escape))
+    return _tested(like(node.pattern, node.escape), node.value)
 
 
 def _matches(node: syntax.Matches) -> Evaluate:
-    return _tested(_function(node.value), matches(node.pattern))
+    return _tested(matches(node.pattern), node.value)
 
 
 def _is_null(node: syntax.IsNull) -> Evaluate:
     value = _function(node.value)
-    return lambda message: value(message) is None
+    return lambda messages, rows: [found is None for found in value(messages, rows)]
 
 
 def _is_nan(node: syntax.IsNan) -> Evaluate:
-    value = _function(node.value)
-
-    def is_nan(message: Filtered) -> Truth:
-        found = single(value(message))
+    def is_nan(value: Value) -> Truth:
+        found = single(value)
         return type(found) is float and found != found
 
-    return is_nan
+    return _of_each(is_nan, node.value)
 
 
 def _replaced(node: syntax.Replaced) -> Evaluate:
-    value, replace = _function(node.value), replaced(node.pattern, node.new)
+    replace = replaced(node.pattern, node.new)
 
-    def with_others(message: Filtered) -> Value:
-        found = single(value(message))
+    def with_others(value: Value) -> Value:
+        found = single(value)
         return replace(found) if type(found) is str else None
 
-    return with_others
+    return _of_each(with_others, node.value)
 
 
 def _not(node: syntax.Not) -> Evaluate:
-    value = _function(node.value)
-    return lambda message: negated(value(message))
+    return _of_each(negated, node.value)
 
 
 def _all_of(node: syntax.AllOf) -> Evaluate:
     parts = [_function(each) for each in node.parts]
 
-    def all_of(message: Filtered) -> Truth:
-        found: Truth = True
+    def all_of(messages: Messages, rows: Rows) -> list[Value]:
+        found: list[Value] = [True] * len(rows)
         for part in parts:
-            truth = part(message)
-            if truth is False:
-                return False
-            if truth is not True:
-                found = None
+            places, left = _left(found, False, rows)
+            for place, truth in zip(places, part(messages, left), strict=True):
+                if truth is False:
+                    found[place] = False
+                elif truth is not True:
+                    found[place] = None
         return found
 
     return all_of
@@ -375,13 +363,31 @@ def _all_of(node: syntax.AllOf) -> Evaluate:
 def _any_of(node: syntax.AnyOf) -> Evaluate:
     parts = [_function(each) for each in node.parts]
 
-    return lambda message: any_of(part(message) for part in parts)
+    def any_true(messages: Messages, rows: Rows) -> list[Value]:
+        found: list[Value] = [False] * len(rows)
+        for part in parts:
+            places, left = _left(found, True, rows)
+            for place, truth in zip(places, part(messages, left), strict=True):
+                if truth is True:
+                    found[place] = True
+                elif truth is None:
+                    found[place] = None
+        return found
+
+    return any_true
+
+
+def _left(found: Sequence[Value], decided: bool, rows: Rows) -> tuple[Rows, Rows]:
+    """Return the messages that are not decided yet: where their truths are, and their places."""
+    if decided not in found:
+        return range(len(rows)), rows
+    places = [place for place, truth in enumerate(found) if truth is not decided]
+    return places, [rows[place] for place in places]
 
 
 def _call(node: syntax.Call) -> Evaluate:
     compute = FUNCTIONS[node.name].compute
-    arguments = [_function(each) for each in node.arguments]
-    return lambda message: compute([argument(message) for argument in arguments])
+    return _of_each(lambda *arguments: compute(arguments), *node.arguments)
 
 
 _FUNCTIONS: dict[type, Callable[[Any], Evaluate]] = {

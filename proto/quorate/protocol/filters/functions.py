@@ -244,6 +244,9 @@ FUNCTIONS: dict[str, Function] = {
 }
 """All functions by name."""
 
+MAKE_LONGER = frozenset({"CONCAT", "REPLACE", "ARRAY_TO_STRING"})
+"""The functions whose texts may be far longer than those that they are given."""
+
 _texts("LENGTH", "t", 1, len)
 _texts("UPPER", "t", 1, str.upper)
 _texts("LOWER", "t", 1, str.lower)

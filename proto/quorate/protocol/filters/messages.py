@@ -1,120 +1,145 @@
 """The messages of a batch, as filters look at them.
 
-One object stands for each message in turn. A part of a message is decoded when a filter asks for
-it, and at most once.
+A part of the messages is decoded when a filter asks for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from quorate.protocol.attributes import Attributes
-from quorate.protocol.columns import Body
-from quorate.protocol.filters.evaluate import Filter
+from quorate.protocol.columns import Body, values_at
+from quorate.protocol.filters.evaluate import Filter, Rows
+from quorate.protocol.filters.syntax import About
 from quorate.protocol.framing import BatchHeader
-from quorate.protocol.payloads import DECODERS, UNDECODABLE, PayloadFormat
-
-_UNREAD = object()
+from quorate.protocol.payloads import PayloadFormat, Reader, reader_of
 
 
-class Shown:
-    """A message of a batch. It is moved on from one to the next."""
+class Documents:
+    """The documents of payloads. Each is decoded at most once while rows are asked for again."""
 
-    __slots__ = (
-        "_attributes", "_body", "_decode", "_document", "_header", "_keys", "_payloads",
-        "_properties", "_row", "_times", "epoch", "sequence", "session", "topic", "undecoded",
-    )  # fmt: skip
+    __slots__ = ("_decoded", "_documents", "_payloads", "_reader", "_rows", "undecoded")
+
+    def __init__(self, reader: Reader, payloads: Callable[[Rows], Sequence[bytes]]) -> None:
+        """payloads: returns those of some messages."""
+        self._reader = reader
+        self._payloads = payloads
+        self._rows: Rows = ()
+        """The messages that were asked for last."""
+        self._documents: list[Any] = []
+        """The document of each of them."""
+        self._decoded: dict[int, Any] = {}
+        """All documents so far, unless only `_documents` has them."""
+        self.undecoded = 0
+        """How many payloads so far are not of their format, of those that were looked into."""
+
+    def of(self, rows: Rows) -> list[Any]:
+        """Return the document of each of these messages; None: it is not of its format."""
+        if rows == self._rows:
+            return self._documents
+        decoded = self._decoded
+        decoded.update(zip(self._rows, self._documents, strict=True))
+        new = [row for row in rows if row not in decoded]
+        documents, undecoded = self._reader.all(self._payloads(new))
+        self.undecoded += undecoded
+        if len(new) < len(rows):
+            decoded.update(zip(new, documents, strict=True))
+            documents = [decoded[row] for row in rows]
+        self._rows, self._documents = rows, documents
+        return documents
+
+
+class BatchMessages:
+    """The messages of a batch."""
 
     def __init__(
         self,
         header: BatchHeader,
         payloads: Sequence[bytes],
         body: Body,
-        form: PayloadFormat = PayloadFormat.JSON,
+        reader: Reader,
+        numbers: Sequence[int] | None = None,
     ) -> None:
-        """Begin with the first message."""
-        self._decode = DECODERS[form]
-        self.topic = header.source.topic
-        self.session = header.source.session_id
-        self.epoch = header.epoch
-        self.sequence = header.first
-        self._payloads = payloads
-        self._keys = body.read_keys() if body.keys is not None else None
-        self._properties = body.read_properties() if body.properties else None
-        self._row = 0
-        self._document: Any = _UNREAD
+        """See a batch.
+
+        - payloads: those of the whole batch.
+        - reader: makes their documents, with all that is asked for.
+        - numbers: the number of each message of the batch; None: they are consecutive.
+        """
         self._header = header
+        self._payloads = payloads
         self._body = body
-        self._times: Sequence[int] | None = None
-        self._attributes: Sequence[Attributes] | None = None
-        self.undecoded = 0
+        self._numbers = numbers
+        self._columns: dict[object, Sequence[Any]] = {}
+        """The parts of all messages that were read, by what they are."""
+        self._documents = Documents(reader, lambda rows: values_at(payloads, rows))
+
+    @property
+    def undecoded(self) -> int:
         """How many payloads so far are not of their format, of those that were looked into."""
+        return self._documents.undecoded
 
-    def at(self, row: int, sequence: int) -> None:
-        """Go to the message in this place of the batch. sequence: its number."""
-        self._row = row
-        self.sequence = sequence
-        self._document = _UNREAD
+    def facts(self, about: About, rows: Rows) -> list[Any]:
+        """Return a fact of each of these messages. Raises CorruptBatch."""
+        header = self._header
+        match about:
+            case About.TOPIC:
+                return [header.source.topic] * len(rows)
+            case About.SESSION:
+                return [header.source.session_id] * len(rows)
+            case About.EPOCH:
+                return [header.epoch] * len(rows)
+            case About.SEQUENCE:
+                if self._numbers is None:
+                    return list(map(header.first.__add__, rows))
+                return list(values_at(self._numbers, rows))
+            case About.SIZE:
+                return list(map(len, values_at(self._payloads, rows)))
+            case About.KEY:
+                return texts_of(values_at(self._column(about), rows))
+            case About.TIME | About.EXPIRES:
+                return [
+                    None if each is None else each / 1e9
+                    for each in values_at(self._column(about), rows)
+                ]
+            case About.DELETED:
+                return list(values_at(self._column(about), rows))
 
-    @property
-    def time(self) -> float:
-        """The time at which it was sent: seconds since 1970 UTC."""
-        if self._times is None:
-            self._times = self._body.read_times(self._header.timestamp_ns)
-        return self._times[self._row] / 1e9
+    def properties(self, name: str, rows: Rows) -> list[str | None]:
+        """Return a property of each of these messages; None: it lacks it, or it is no text."""
+        values = self._columns.get(name)
+        if values is None:
+            values = self._columns[name] = self._body.read_property(name)
+        return texts_of(values_at(values, rows))
 
-    @property
-    def deleted(self) -> bool:
-        """Whether it is a deletion."""
-        return self._own.deleted
+    def documents(self, rows: Rows) -> list[Any]:
+        """Return the decoded payload of each; None: it is not of its format."""
+        return self._documents.of(rows)
 
-    @property
-    def expires(self) -> float | None:
-        """The time at which it expires: seconds since 1970 UTC; None: never."""
-        expires_ns = self._own.expires_ns
-        return None if expires_ns is None else expires_ns / 1e9
+    def _column(self, about: About) -> Sequence[Any]:
+        found = self._columns.get(about)
+        if found is None:
+            found = self._columns[about] = self._read(about)
+        return found
 
-    @property
-    def _own(self) -> Attributes:
-        if self._attributes is None:
-            self._attributes = self._body.read_every_attributes()
-        return self._attributes[self._row]
-
-    @property
-    def size(self) -> int:
-        """The bytes of the payload."""
-        return len(self._payloads[self._row])
-
-    @property
-    def key(self) -> str | None:
-        """The key as text; None: none, or it is no text."""
-        key = self._keys[self._row] if self._keys is not None else None
-        return text_of(key) if key is not None else None
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """The properties that are text."""
-        if self._properties is None:
-            return {}
-        return texts_of(self._properties[self._row])
-
-    @property
-    def document(self) -> Any:
-        """The decoded payload; None: it is not of its format."""
-        if self._document is _UNREAD:
-            try:
-                self._document = self._decode(self._payloads[self._row])
-            except UNDECODABLE:
-                self._document = None
-                self.undecoded += 1
-        return self._document
+    def _read(self, about: About) -> Sequence[Any]:
+        match about:
+            case About.KEY:
+                return self._body.read_keys()
+            case About.TIME:
+                return self._body.read_times(self._header.timestamp_ns)
+            case About.EXPIRES:
+                return self._body.read_expiries()
+            case _:
+                return self._body.read_deleted()
 
 
-def texts_of(properties: Mapping[str, bytes]) -> dict[str, str]:
-    """Return the properties that are text."""
-    found = ((name, text_of(value)) for name, value in properties.items())
-    return {name: text for name, text in found if text is not None}
+def texts_of(values: Sequence[bytes | None]) -> list[str | None]:
+    """Return keys, or the values of a property, as texts; None: it lacks one, or it is no text."""
+    try:
+        return [None if value is None else value.decode() for value in values]
+    except UnicodeDecodeError:
+        return [None if value is None else text_of(value) for value in values]
 
 
 def text_of(value: bytes) -> str | None:
@@ -142,11 +167,8 @@ def passing(
     - payloads: those of the whole batch.
     - numbers: the number of each message of the batch; None: they are consecutive.
     """
-    shown = Shown(header, payloads, body, form)
-    chosen: list[int] = []
-    for row in range(first - header.first, last - header.first + 1):
-        shown.at(row, header.first + row if numbers is None else numbers[row])
-        if where.passes(shown):
-            chosen.append(row)
-    where.undecoded += shown.undecoded
+    reader = reader_of(form, where.members)
+    messages = BatchMessages(header, payloads, body, reader, numbers)
+    chosen = where.passing(messages, range(first - header.first, last - header.first + 1))
+    where.undecoded += messages.undecoded
     return chosen

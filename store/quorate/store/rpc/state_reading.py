@@ -14,6 +14,7 @@ from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import key_of_row
+from quorate.protocol.payloads import reader_of
 from quorate.protocol.wire import bookmark_to_wire
 from quorate.store.rules.state_order import Ordering, Sorted
 from quorate.store.rules.state_rows import (
@@ -26,7 +27,7 @@ from quorate.store.rules.state_rows import (
     newest_of,
     rows_among,
 )
-from quorate.store.rules.state_shown import ShownRow
+from quorate.store.rules.state_shown import ShownRows, large_alone
 from quorate.store.storage.interface import Reads, Row, Table
 from quorate.store.storage.large_rows import LacksPayload, whole
 from quorate.store.storage.state_records import (
@@ -101,7 +102,6 @@ class StateView:
         self._now_ns = now_ns
         # A method of this object would keep it, and so the frozen table, until a collection.
         self._whole = partial(whole, frozen, keyed.prefix)
-        self._shown = ShownRow(topic, self._form, None, self._whole)
         self.count = 0
         """The rows that passed so far."""
 
@@ -126,10 +126,9 @@ class StateView:
         if asked.ordering is not None and not asked.counts_only:
             yield from self._sorted(asked, asked.ordering)
             return
-        members = None if asked.where is None else asked.where.members
-        shown = ShownRow(self._topic, self._form, members, self._whole)
+        shown = self._shown(asked.where)
         for rows in self._rows(asked.keys):
-            chosen = _chosen(rows, asked.where, shown)
+            chosen = _chosen([row for _, row in rows], asked.where, shown)
             room = asked.limit - self.count if asked.limit else len(chosen)
             self.count += len(chosen)
             kept = [] if asked.counts_only else chosen[: max(0, room)]
@@ -228,7 +227,7 @@ class StateView:
             reason = store_v1.LEFT_REASON_DELETED
         elif not is_row(newest, self._now_ns):
             reason = store_v1.LEFT_REASON_EXPIRED
-        elif watched.where is not None and not watched.where.passes(self._shown.at(newest)):
+        elif not _chosen([newest], watched.where, self._shown(watched.where)):
             reason = store_v1.LEFT_REASON_NO_MATCH
         change = Change(key=_key_to_wire(key), reason=reason)
         if newest is not None:
@@ -250,13 +249,20 @@ class StateView:
     def _sorted(self, asked: Asked, ordering: Ordering) -> Iterator[list[bytes]]:
         limit = min(asked.limit or SORTED_MAX, SORTED_MAX)
         best: list[Sorted] = []
+        shown = self._shown(asked.where, ordering)
         for rows in self._rows(asked.keys):
-            for same, row in rows:
-                shown = self._shown.at(row)
-                if asked.where is None or asked.where.passes(shown):
-                    self.count += 1
-                    stored_at = row_of_source(same, row.session_id)
-                    best.append(Sorted(ordering.ranks(shown), stored_at))
+            step = list(rows)
+            # A message is the row of one key.
+            same_of = {(row.session_id, row.sequence): same for same, row in step}
+            passing = _chosen([row for _, row in step], asked.where, shown)
+            for chosen in large_alone(passing):
+                self.count += len(chosen)
+                ranks = ordering.ranks(shown.at(chosen), range(len(chosen)))
+                stored_at = [
+                    row_of_source(same_of[row.session_id, row.sequence], row.session_id)
+                    for row in chosen
+                ]
+                best += map(Sorted, ranks, stored_at)
             if len(best) > 2 * limit:
                 best = ordering.best(best, limit)
             yield []
@@ -278,6 +284,11 @@ class StateView:
                 ),
                 len,
             )
+
+    def _shown(self, where: Filter | None, ordering: Ordering | None = None) -> ShownRows:
+        """Return what stands for rows, with all that these ask for."""
+        members = frozenset[str]().union(*(each.members for each in (where, ordering) if each))
+        return ShownRows(self._topic, reader_of(self._form, members), self._whole)
 
     def _given(self, row: Candidate, select: Projection | None) -> bytes:
         """Return a row as it is given: a batch of one message. Raises CorruptBatch."""
@@ -306,14 +317,15 @@ def _key_to_wire(packed: bytes) -> store_v1.StateKey:
     return store_v1.StateKey(values=json.dumps(key))
 
 
-def _chosen(
-    rows: Iterable[tuple[bytes, Candidate]], where: Filter | None, shown: ShownRow
-) -> list[Candidate]:
+def _chosen(rows: list[Candidate], where: Filter | None, shown: ShownRows) -> list[Candidate]:
     """Return the rows that pass."""
     if where is None:
-        return [row for _, row in rows]
-    passes, shown_at = where.passes, shown.at
-    return [row for _, row in rows if passes(shown_at(row))]
+        return rows
+    chosen: list[Candidate] = []
+    for some in large_alone(rows):
+        passing = where.passing(shown.at(some), range(len(some)))
+        chosen += [some[row] for row in passing]
+    return chosen
 
 
 def _numbers(position: Position, topic: str) -> dict[int, int]:

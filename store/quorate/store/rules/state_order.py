@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from quorate.protocol.errors import InvalidArgument, InvalidFilter
-from quorate.protocol.filters.evaluate import Filtered, field_of
+from quorate.protocol.filters.evaluate import Messages, Rows, field_of, members_of
+from quorate.protocol.filters.syntax import Field
 
 FIELDS_MAX = 16
 """The most fields of an order."""
@@ -44,9 +45,10 @@ class Ordering:
             raise InvalidArgument("order_by", f"names {len(fields)} fields, not 1 to {FIELDS_MAX}")
         self._descends = [text.lstrip().startswith("-") for text in fields]
         self._fields = []
+        paths = []
         for text in fields:
             try:
-                _, read = field_of(text.strip().removeprefix("-"))
+                named, read = field_of(text.strip().removeprefix("-"))
             except InvalidFilter as error:
                 raise InvalidArgument(
                     "order_by",
@@ -54,10 +56,15 @@ class Ordering:
                     "or -order.price for the highest first",
                 ) from None
             self._fields.append(read)
+            if isinstance(named, Field):
+                paths.append(named.path)
+        self.members = members_of(paths)
+        """The names of members that it looks at, of a payload that is an object."""
 
-    def ranks(self, row: Filtered) -> list[Rank]:
-        """Return the place of a row, for `best`."""
-        return [_rank(read(row)) for read in self._fields]
+    def ranks(self, messages: Messages, rows: Rows) -> list[Sequence[Rank]]:
+        """Return the place of each of these rows, for `best`."""
+        columns = [map(_rank, read(messages, rows)) for read in self._fields]
+        return list(zip(*columns, strict=True))
 
     def best(self, rows: list[Sorted], limit: int) -> list[Sorted]:
         """Return the first rows in this order, at most so many.

@@ -1,143 +1,111 @@
 """The rows of the state of the world, as filters and orders look at them. Pure.
 
-One object stands for each row in turn. A part of a row is decoded when a filter asks for it, and at
-most once. For the messages of a batch see quorate.protocol.filters.messages.
+One object stands for some rows at a time. A part of a row is decoded when a filter asks for it. For
+the messages of a batch see quorate.protocol.filters.messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
-from pydantic_core import SchemaValidator, core_schema, from_json
-
 from quorate.protocol.columns import Body, key_of_one
-from quorate.protocol.filters.messages import text_of, texts_of
-from quorate.protocol.payloads import PayloadFormat, document_of
+from quorate.protocol.filters.evaluate import Rows
+from quorate.protocol.filters.messages import Documents, texts_of
+from quorate.protocol.filters.syntax import About
+from quorate.protocol.payloads import Reader
 from quorate.store.storage.large_rows import is_large, payload_bytes
 from quorate.store.storage.state_records import NEVER, Candidate
 
-_UNREAD: Any = object()
 
+class ShownRows:
+    """Some rows of a topic. The object is moved on from some to the next."""
 
-class ShownRow:
-    """A row. It is moved on from one to the next."""
-
-    __slots__ = ("_document", "_read", "_row", "_whole", "deleted", "topic")
+    __slots__ = ("_documents", "_reader", "_rows", "_topic", "_whole")
 
     def __init__(
-        self,
-        topic: str,
-        form: PayloadFormat = PayloadFormat.JSON,
-        members: Collection[str] | None = None,
-        whole: Callable[[Candidate], Candidate] | None = None,
+        self, topic: str, reader: Reader, whole: Callable[[Candidate], Candidate] | None = None
     ) -> None:
         """Stand for no row yet.
 
-        - members: the names of the members of an object that anyone asks for; None: of all.
+        - reader: makes the documents of payloads, with all that is asked for.
         - whole: returns a row with its payload, if that is beside the row; None: there is no such
           row.
         """
+        self._topic = topic
+        self._reader = reader
         self._whole = whole
-        self.topic = topic
-        self._read = document_reader(form, members)
-        self.deleted = False
-        """No row is a deletion."""
+        self._rows: Sequence[Candidate] = ()
+        self._documents = Documents(reader, self._payloads)
 
-    def at(self, row: Candidate) -> ShownRow:
-        """Go to a row, and return this object."""
-        self._row = row
-        self._document = _UNREAD
+    def at(self, rows: Sequence[Candidate]) -> ShownRows:
+        """Go to these rows, and return this object."""
+        self._rows = rows
+        self._documents = Documents(self._reader, self._payloads)
         return self
 
-    @property
-    def session(self) -> int:
-        """The session ID of its source."""
-        return self._row.session_id
+    def facts(self, about: About, rows: Rows) -> list[Any]:
+        """Return a fact of each of these rows."""
+        if about is About.TOPIC:
+            return [self._topic] * len(rows)
+        if about is About.DELETED:
+            return [False] * len(rows)  # no row is a deletion
+        read = _FACTS[about]
+        return [read(self._rows[row]) for row in rows]
 
-    @property
-    def epoch(self) -> int:
-        """The epoch in which it was sent."""
-        return self._row.epoch
+    def properties(self, name: str, rows: Rows) -> list[str | None]:
+        """Return a property of each of these rows; None: it lacks it, or it is no text."""
+        bodies = (Body(self._rows[row].body, 0, 1) for row in rows)
+        return texts_of([body.read_property(name)[0] for body in bodies])
 
-    @property
-    def sequence(self) -> int:
-        """Its sequence number."""
-        return self._row.sequence
+    def documents(self, rows: Rows) -> list[Any]:
+        """Return the decoded payload of each; None: it is not of its format."""
+        return self._documents.of(rows)
 
-    @property
-    def time(self) -> float:
-        """The time at which it was sent: seconds since 1970 UTC."""
-        return self._row.time_ns / 1e9
-
-    @property
-    def expires(self) -> float | None:
-        """The time at which it expires: seconds since 1970 UTC; None: never."""
-        expires_ns = self._row.expires_ns
-        return None if expires_ns == NEVER else expires_ns / 1e9
-
-    @property
-    def size(self) -> int:
-        """The bytes of the payload."""
-        return payload_bytes(self._row)
-
-    @property
-    def key(self) -> str | None:
-        """The key as text; None: none, or it is no text."""
-        key = key_of_one(self._row.body)
-        return None if key is None else text_of(key)
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """The properties that are text."""
-        (properties,) = self._body.read_properties()
-        return texts_of(properties)
-
-    @property
-    def document(self) -> Any:
-        """The decoded payload; None: it is not of its format."""
-        if self._document is _UNREAD:
-            row = self._row
-            if self._whole is not None and is_large(row):
-                row = self._whole(row)
-            self._document = self._read(row.body[row.payload_at :])
-        return self._document
-
-    @property
-    def _body(self) -> Body:
-        return Body(self._row.body, 0, 1)
+    def _payloads(self, rows: Rows) -> list[bytes]:
+        found = [self._rows[row] for row in rows]
+        whole = self._whole
+        if whole is not None:
+            found = [whole(row) if is_large(row) else row for row in found]
+        return [row.body[row.payload_at :] for row in found]
 
 
-def document_reader(form: PayloadFormat, members: Collection[str] | None) -> Callable[[bytes], Any]:
-    """Return what reads payloads as `quick_document_of` does.
+def large_alone(rows: list[Candidate]) -> Iterator[list[Candidate]]:
+    """Yield these rows in order, in lists that have several rows or a large one.
 
-    members: the names of the members that an object keeps; None: it keeps all. The parser passes
-    over the others without a value in Python, in less than half of the time.
+    So no two payloads of large rows are in memory at once.
     """
-    if form is not PayloadFormat.JSON or not members:
-        return partial(quick_document_of, form=form)
-    kept = core_schema.typed_dict_field(core_schema.any_schema(), required=False)
-    of_object = SchemaValidator(core_schema.typed_dict_schema(dict.fromkeys(members, kept)))
-    read = of_object.validate_json
+    if not any(map(is_large, rows)):
+        yield rows
+        return
+    small: list[Candidate] = []
+    for row in rows:
+        if is_large(row):
+            if small:
+                yield small
+            yield [row]
+            small = []
+        else:
+            small.append(row)
+    if small:
+        yield small
 
-    def document(payload: bytes) -> Any:
-        try:
-            return read(payload)
-        except ValueError:
-            return quick_document_of(payload)  # it may be no object
 
-    return document
+def _key(row: Candidate) -> str | None:
+    return texts_of([key_of_one(row.body)])[0]
 
 
-def quick_document_of(payload: bytes, form: PayloadFormat = PayloadFormat.JSON) -> Any:
-    """Return what `document_of` returns, and of JSON in about a quarter of the time.
+def _expires(row: Candidate) -> float | None:
+    return None if row.expires_ns == NEVER else row.expires_ns / 1e9
 
-    The quick parser reads less: no other encodings, no lone surrogates, no deep nesting.
-    """
-    if form is not PayloadFormat.JSON:
-        return document_of(payload, form)
-    try:
-        return from_json(payload)
-    except ValueError:
-        return document_of(payload)
+
+_FACTS: dict[About, Callable[[Candidate], Any]] = {
+    About.SESSION: attrgetter("session_id"),
+    About.EPOCH: attrgetter("epoch"),
+    About.SEQUENCE: attrgetter("sequence"),
+    About.TIME: lambda row: row.time_ns / 1e9,
+    About.EXPIRES: _expires,
+    About.SIZE: payload_bytes,
+    About.KEY: _key,
+}
