@@ -49,10 +49,14 @@ class _Known:
     """The stores that name a proxy of the source, each with the epoch and the proxy's name."""
 
     def record(self) -> SourceRecord:
-        epoch = self.newest.epoch
+        newest = self.newest
+        epoch = newest.epoch
         live = epoch in self.live_on.values()
         proxies = {name for known, name in self.proxy_on.values() if known == epoch and not live}
-        return replace(self.newest, live=live, proxy=min(proxies, default=""))
+        proxy = min(proxies, default="")
+        if (newest.live, newest.proxy) == (live, proxy):
+            return newest
+        return replace(newest, live=live, proxy=proxy)
 
     def heard(self, store: str, record: SourceRecord) -> None:
         self.lost(store)
