@@ -71,7 +71,7 @@ ROUND_SECONDS = 1.0
 QUIET_ROUNDS_MAX = 30
 """Rounds for which repair leaves a source alone of which neither this store nor a peer has news."""
 QUIET_ROUNDS_UNPOLLED_MAX = 8
-"""The same, for a source with stores that are not polled: only a look asks these for news."""
+"""Such rounds for a source with stores that are not polled: only a look asks these for news."""
 COMPARE_SECONDS = 60.0
 """Seconds from one comparison of newly stable messages with a peer to the next."""
 COMPARE_ALL_SECONDS = 24 * 3600.0
