@@ -53,6 +53,19 @@ def test_every_small_set_answers_as_a_set_does() -> None:
         check(range_set(model), model, TOP)
 
 
+def test_what_one_empty_set_is_given_no_other_gets() -> None:
+    empty, copied, emptied = RangeSet(), RangeSet(RangeSet()), RangeSet((Range(1, 2),))
+    emptied.remove_upto(2)
+    for each in (RangeSet(), copied, emptied):
+        each.remove_upto(9)
+        each.add(3, 4)
+        each.add(6, 7)
+        assert list(each) == [Range(3, 4), Range(6, 7)]
+    assert not empty
+    assert not RangeSet()
+    assert empty == RangeSet()
+
+
 def test_add_and_remove_every_span_in_every_small_set() -> None:
     for model, (first, last) in product(SUBSETS, SPANS):
         span = set(range(first, last + 1))

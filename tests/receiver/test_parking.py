@@ -86,6 +86,23 @@ async def test_a_session_whose_source_is_gone_has_no_tasks(
         assert fetches <= 120, "what stores say at the registration is not asked for again"
 
 
+async def test_an_attached_session_has_no_tasks_that_fetch_or_acknowledge(group: Group) -> None:
+    """Each would sleep until the next loss, and a process may have thousands of receivers."""
+    await group.announce(live=True)
+    before = tasks()
+    async with await opened(group) as receiver:
+        await told(receiver, event.SourceAttached)
+        await group.source.until_attached()
+        group.send(9)
+        assert len(await take(receiver, 10)) == 10
+        await position_is(group, 8)  # the last message was not asked past yet
+        await until(lambda: (tasks() - before)["fetch_from"] == 0)
+        await until(lambda: (tasks() - before)["Acknowledger._tell"] == 0)
+        group.send(19)
+        assert numbers(await take(receiver, 10)) == list(range(10, 20))
+        await position_is(group, 18)
+
+
 async def test_a_parked_session_wakes_for_what_a_store_has(group: Group) -> None:
     await group.announce(live=False)
     group.store(9)

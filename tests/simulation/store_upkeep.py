@@ -386,6 +386,8 @@ class SimulatedRepair(Repair):
         self._compare_all_seconds = COMPARE_ALL_SECONDS
         self._cases = {}
         self._not_adopted = {}
+        self._answers = []
+        self._learned = {}
         self._simulated = store
 
     async def round(self) -> None:

@@ -29,24 +29,32 @@ class Range:
         return f"[{self.first}, {self.last}]"
 
 
+_NONE: list[int] = []
+
+
 class RangeSet:
     """A set of numbers, kept as the fewest ascending ranges that do not touch."""
 
     __slots__ = ("_firsts", "_lasts")
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
-        self._firsts: list[int] = []
-        self._lasts: list[int] = []
+        # Most sets stay empty, and a process has very many. These share one list, which never
+        # changes.
+        self._firsts: list[int] = _NONE
+        self._lasts: list[int] = _NONE
         if isinstance(ranges, RangeSet):
-            self._firsts += ranges._firsts
-            self._lasts += ranges._lasts
+            if ranges._lasts:
+                self._firsts, self._lasts = ranges._firsts[:], ranges._lasts[:]
             return
         for item in ranges:
             self.add(item.first, item.last)
 
     def add(self, first: int, last: int) -> None:
         """Add the numbers from first to last."""
-        if self._lasts and first == self._lasts[-1] + 1:
+        if not self._lasts:
+            self._firsts, self._lasts = [first], [last]
+            return
+        if first == self._lasts[-1] + 1:
             self._lasts[-1] = last
             return
         # Every range that overlaps or touches [first, last] becomes part of it.
@@ -77,7 +85,8 @@ class RangeSet:
     def remove_upto(self, last: int) -> None:
         """Remove the numbers up to this one. It is quick if that is one of few ranges."""
         at = bisect_right(self._lasts, last)
-        del self._firsts[:at], self._lasts[:at]
+        if at:
+            del self._firsts[:at], self._lasts[:at]
         if self._firsts and self._firsts[0] <= last:
             self._firsts[0] = last + 1
 

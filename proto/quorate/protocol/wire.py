@@ -41,6 +41,8 @@ _INTERGROUP = {
 }
 _INTRAGROUP_BACK = {wire: rule for rule, wire in _INTRAGROUP.items()}
 _INTERGROUP_BACK = {wire: rule for rule, wire in _INTERGROUP.items()}
+_SHORT_LINEAGE = 4
+"""The terms up to which a lineage is remembered as it was read."""
 
 
 def source_to_wire(source: SourceName) -> v1.SourceName:
@@ -77,11 +79,20 @@ def lineage_to_wire(lineage: Lineage) -> list[v1.LineageEntry]:
 
 def lineage_from_wire(wire: Iterable[v1.LineageEntry]) -> Lineage:
     """Return the lineage. Raises InvalidArgument if the peer's terms do not ascend."""
-    terms = tuple(Term(entry.epoch, entry.first_sequence) for entry in wire)
+    numbers = tuple([(entry.epoch, entry.first_sequence) for entry in wire])
+    return _short_lineage(numbers) if len(numbers) <= _SHORT_LINEAGE else _lineage(numbers)
+
+
+def _lineage(numbers: tuple[tuple[int, int], ...]) -> Lineage:
+    terms = tuple(Term(*each) for each in numbers)
     for before, after in zip((Term(0, -1), *terms), terms, strict=False):
         if not (before.epoch < after.epoch and before.first < after.first):
             raise InvalidArgument("lineage", f"{after} cannot follow {before}")
     return Lineage(terms)
+
+
+# Cached: most sources have one of few lineages, and each store names it in each answer.
+_short_lineage = lru_cache(maxsize=1024)(_lineage)
 
 
 def held_to_wire(held: Iterable[HeldRange]) -> list[v1.HeldRange]:

@@ -28,7 +28,7 @@ from quorate.v1.store_pb2_grpc import StoreStub
 OPENINGS_MAX = 32
 """The users of one connection that may open something at the peer at the same time."""
 
-BEGINNINGS_MAX = 16
+BEGINNINGS_MAX = 48
 """The sources and receivers of one client that begin at the same time."""
 
 KEPT_SECONDS = 10.0

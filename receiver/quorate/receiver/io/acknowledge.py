@@ -80,6 +80,7 @@ def _told_at(address: str, session: Session) -> _Told:
 class _Store:
     """The news for one store, and the times at which it is told again."""
 
+    address: str
     news: set[SourceName] = field(default_factory=set)
     """The sources of which there may be something to tell."""
     short: set[SourceName] = field(default_factory=set)
@@ -89,7 +90,11 @@ class _Store:
     repeats: int = 0
     alive_for: float = inf
     """Seconds of silence after which the store may take the receiver for gone."""
-    kicked: asyncio.Event = field(default_factory=asyncio.Event)
+    failures: int = 0
+    """The calls in a row that have failed."""
+    telling: asyncio.Task[None] | None = None
+    """The task that tells the store what is due; None: nothing was due at the last look."""
+    next_look: asyncio.TimerHandle | None = None
     hurried: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the store is not to be waited for because it failed."""
 
@@ -108,6 +113,11 @@ class _Store:
     def _delay_repeat(self, now: float) -> None:
         seconds = REPEAT_SECONDS * min(2**self.repeats, REPEATS_LONGEST)
         self.repeat_at = repeat_time(now, min(seconds, self.alive_for / 3))
+
+
+_Due = dict[SourceName, tuple[Session, str, int]]
+"""The positions to tell a store: for each source its session, the store's name there, and the
+number."""
 
 
 class Acknowledger:
@@ -144,6 +154,7 @@ class Acknowledger:
         self._taken: dict[_Told, int] = {}
         """The position that each store has taken."""
         self._stores: dict[str, _Store] = {}
+        self._tasks: asyncio.TaskGroup
         self._loop = asyncio.get_running_loop()
         self._noted: deque[Session] = deque()
         self._rung = asyncio.Event()
@@ -161,8 +172,8 @@ class Acknowledger:
         """Tell the store at this address every position soon: it may have come back without."""
         if (store := self._stores.get(address)) is not None:
             store.repeat_at = self._loop.time()
-            store.kicked.set()
             store.hurried.set()
+            self._look_after(store)
 
     def is_done(self, session: Session) -> bool:
         """Return whether all that came was consumed, and all joined stores were told so."""
@@ -177,16 +188,23 @@ class Acknowledger:
         )
 
     async def run(self, tasks: asyncio.TaskGroup) -> None:
-        """Run one task for each store of any source, until cancelled."""
-        while True:
-            is_under_way = self._cursor.is_under_way
-            self._look(tasks)
-            await pause(self._hurried, self._interval)
-            if not (is_under_way or self._noted):
-                await self._rung.wait()
-            self._rung.clear()
+        """Run a task for each store that is to be told something, until cancelled."""
+        self._tasks = tasks
+        try:
+            while True:
+                is_under_way = self._cursor.is_under_way
+                self._look()
+                await pause(self._hurried, self._interval)
+                if not (is_under_way or self._noted):
+                    await self._rung.wait()
+                self._rung.clear()
+        finally:
+            for store in self._stores.values():
+                if store.next_look is not None:
+                    store.next_look.cancel()
+            self._stores = {}
 
-    def _look(self, tasks: asyncio.TaskGroup) -> None:
+    def _look(self) -> None:
         """Give the news of the sessions to the stores' tasks."""
         self._cursor.count()
         while self._noted:
@@ -197,10 +215,9 @@ class Acknowledger:
                 if name in session.registration.joined:
                     store = self._stores.get(address)
                     if store is None:
-                        store = self._stores[address] = _Store()
-                        tasks.create_task(self._tell(address, store))
+                        store = self._stores[address] = _Store(address)
                     store.news.add(session.source)
-                    store.kicked.set()
+                    self._look_after(store)
 
     async def flush(self, timeout: float) -> None:
         """Wait until enough stores have what was consumed so far.
@@ -262,35 +279,56 @@ class Acknowledger:
             if session.registered.is_set() and not session.joining.is_forgotten
         ]
 
-    async def _tell(self, address: str, store: _Store) -> None:
-        failures = 0
-        while True:
-            looks_in = max(0.0, store.look_at - self._loop.time())
-            await pause(store.kicked, None if looks_in == inf else looks_in)
-            due = self._due(address, store)
-            if not due:
-                continue
+    def _look_after(self, store: _Store) -> None:
+        """Tell a store what is due now, and plan the next look at it.
+
+        Most stores have nothing due most of the time. A task for each would cost more than all else
+        that an idle receiver has.
+        """
+        if store.telling is not None:
+            return  # The task looks again before it ends.
+        due = self._due(store)
+        if due:
+            store.telling = self._tasks.create_task(self._tell(store, due))
+        else:
+            self._look_later(store)
+
+    def _look_later(self, store: _Store) -> None:
+        """Look after a store again when it is to be told something although nothing happens."""
+        if store.next_look is not None:
+            store.next_look.cancel()
+            store.next_look = None
+        is_run = self._stores.get(store.address) is store
+        if is_run and store.look_at < inf:
+            store.next_look = self._loop.call_at(store.look_at, self._look_after, store)
+
+    async def _tell(self, store: _Store, due: _Due) -> None:
+        """Tell a store what is due, until nothing is."""
+        while due:
             try:
                 each = list(due.items())
                 for at in range(0, len(each), ACKNOWLEDGEMENTS_MAX):
-                    await self._send(address, store, dict(each[at : at + ACKNOWLEDGEMENTS_MAX]))
+                    await self._send(store, dict(each[at : at + ACKNOWLEDGEMENTS_MAX]))
             except Fenced:
                 raise
             except QuorateError as error:
-                self._peers.failed(address, "acknowledging", error, again=failures > 0)
-                failures += 1
+                address = store.address
+                self._peers.failed(address, "acknowledging", error, again=store.failures > 0)
+                store.failures += 1
                 store.news |= due.keys()
                 for session, _, _ in due.values():
                     self._told_upto.pop(_told_at(address, session), None)
-                store.kicked.set()
-                await pause(store.hurried, delay(self._delays, failures))
+                await pause(store.hurried, delay(self._delays, store.failures))
             else:
-                failures = 0
+                store.failures = 0
             self._progressed.set()
+            due = self._due(store)
+        store.telling = None
+        self._look_later(store)
 
-    def _due(self, address: str, store: _Store) -> dict[SourceName, tuple[Session, str, int]]:
+    def _due(self, store: _Store) -> _Due:
         """Return the positions that this store is to be told now."""
-        now = self._loop.time()
+        now, address = self._loop.time(), store.address
         repeats = now >= store.repeat_at
         if repeats:
             sessions = self._ready()
@@ -301,7 +339,7 @@ class Acknowledger:
             sessions = [session for session in named if session is not None]
         again = store.short if repeats or now >= store.short_at else set()
         store.news = set()
-        due = {}
+        due: _Due = {}
         for session in sessions:
             position = session.acknowledgements.position(session.stream.stable_upto)
             if position is None:
@@ -328,9 +366,8 @@ class Acknowledger:
         store.alive_for = min(store.alive_for, self._alive_for, asked)
         store.repeat_soon(now)
 
-    async def _send(
-        self, address: str, store: _Store, due: dict[SourceName, tuple[Session, str, int]]
-    ) -> None:
+    async def _send(self, store: _Store, due: _Due) -> None:
+        address = store.address
         epochs = {source: session.registration.epoch for source, (session, _, _) in due.items()}
         told = {source: _told_at(address, session) for source, (session, _, _) in due.items()}
         request = store_v1.AcknowledgeRequest(

@@ -38,10 +38,13 @@ _ANSWERS = {
 
 
 async def fetch_from(session: Session, peer: str) -> None:
-    """Send this peer the plan's requests, one after the other, until cancelled."""
+    """Send this peer the plan's requests, one after the other, as long as there are any."""
     while True:
         with session.peers.fetch_turn(session.address_of(peer)) as turn:
-            await _fetch_next(session, await session.next_request(peer, turn), turn)
+            request = await session.next_request(peer, turn)
+            if request is None:
+                return
+            await _fetch_next(session, request, turn)
         session.settle()
         session.wake()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from math import inf
 
 from quorate.protocol.errors import QuorateError
@@ -56,8 +57,17 @@ def answer_from_wire(answer: store_v1.RegisterReceiverResponse) -> StoreAnswer:
             answer.lifetimes.activity_timeout_seconds or inf,
             answer.lifetimes.state_lifetime_seconds or inf,
         ),
-        word=Word(answer.incarnation, tuple(answer.known_stores)),
+        word=_word(
+            answer.incarnation, tuple([each.SerializeToString() for each in answer.known_stores])
+        ),
     )
+
+
+# Cached: a store says the same to all receivers. Each message that is kept also keeps the frame in
+# which it came.
+@lru_cache(maxsize=256)
+def _word(incarnation: bytes, known: tuple[bytes, ...]) -> Word:
+    return Word(incarnation, tuple(map(store_v1.StoreReplaced.FromString, known)))
 
 
 class Registrar:
@@ -140,8 +150,10 @@ class Registrar:
 
     async def _ask(self, ask: Ask, store: str, address: str) -> None:
         async def register(epoch: int) -> StoreAnswer:
-            ended_epoch = min(ask.request.ended_epoch, epoch - 1)
-            asked = replace(ask.request, epoch=epoch, ended_epoch=ended_epoch)
+            asked = ask.request
+            ended_epoch = min(asked.ended_epoch, epoch - 1)
+            if (asked.epoch, asked.ended_epoch) != (epoch, ended_epoch):
+                asked = replace(asked, epoch=epoch, ended_epoch=ended_epoch)
             request = self._request(asked, address)
             with errors_of(address):
                 answer = await self._peers.bundle(address).register_receiver(request, CALL_SECONDS)

@@ -168,7 +168,10 @@ class Session:
         self._wakes: dict[str, asyncio.Event] = {}
         self._workers: dict[str, asyncio.Task[None]] = {}
         self._work: Callable[[Session, str], Coroutine[Any, Any, None]]
-        self._tasks: asyncio.TaskGroup
+        self._tasks: asyncio.TaskGroup | None = None
+        """The tasks of the active session; None: it is not active."""
+        self._next_look: asyncio.TimerHandle | None = None
+        """The next look at whether peers without a fetching task are to be asked."""
         self._stalled_at: tuple[int, float] | None = None
 
     @property
@@ -245,10 +248,15 @@ class Session:
 
     async def _be_active(self, follow: Callable[[Session], Coroutine[Any, Any, None]]) -> None:
         self._use_address()
-        async with asyncio.TaskGroup() as self._tasks:
-            self._staff()
-            following = self._tasks.create_task(follow(self))
-            await self._keep_house()
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
+                self._staff()
+                following = tasks.create_task(follow(self))
+                await self._keep_house()
+            finally:
+                self._tasks = None
+                self._look_at(None)
             for task in (following, *self._workers.values()):
                 task.cancel()
             self._workers.clear()
@@ -298,7 +306,6 @@ class Session:
             self.plan.source_changed()
             if not self.is_parked:
                 self._use_address()
-                self._staff()
         if record.live or changed:
             self._woken.set()
         self.wake()
@@ -400,6 +407,7 @@ class Session:
         """Let the fetching tasks look again at what is missing."""
         for woken in self._wakes.values():
             woken.set()
+        self._staff()
         if self._stalled_at is None and self.stream.behind:
             self._housekeeping.set()
 
@@ -414,10 +422,12 @@ class Session:
         self._housekeeping.set()
         self._woken.set()
 
-    async def next_request(self, peer: str, turn: Turn) -> Request:
+    async def next_request(self, peer: str, turn: Turn) -> Request | None:
         """Wait until there is something to ask this peer for, and for the turn to ask it.
 
         A request that waits for its turn is not under way: another peer may be asked.
+
+        None: no peer is to be asked for anything. The fetching task ends then.
         """
         woken = self._wakes[peer]
         loop = asyncio.get_running_loop()
@@ -427,6 +437,9 @@ class Session:
             request = self.plan.request(peer, now)
             if request is None:
                 turn.give_back()
+                if self.plan.rests:
+                    del self._workers[peer], self._wakes[peer]
+                    return None
                 wake_at = self.plan.wake_at(peer, now)
                 await pause(woken, None if wake_at is None else wake_at - now)
             elif turn.is_near:
@@ -506,14 +519,32 @@ class Session:
         self._tell_stores_changed()
 
     def _staff(self) -> None:
-        """Keep one fetching task for each peer."""
-        peers = {SOURCE, *self.plan.stores}
-        for peer in set(self._workers) - peers:
+        """Keep one fetching task for each peer, unless there is nothing to ask for."""
+        if self._tasks is None:
+            return
+        plan, now = self.plan, asyncio.get_running_loop().time()
+        peers = (SOURCE, *plan.stores)
+        for peer in self._workers.keys() - set(peers):
             self._workers.pop(peer).cancel()
             del self._wakes[peer]
-        for peer in peers - set(self._workers):
-            self._wakes[peer] = asyncio.Event()
-            self._workers[peer] = self._tasks.create_task(self._work(self, peer))
+        look_at = None
+        for peer in peers:
+            if peer in self._workers:
+                continue
+            if plan.may_ask(peer, now):
+                self._wakes[peer] = asyncio.Event()
+                self._workers[peer] = self._tasks.create_task(self._work(self, peer))
+            elif (at := plan.wake_at(peer, now)) is not None:
+                look_at = at if look_at is None else min(look_at, at)
+        self._look_at(look_at)
+
+    def _look_at(self, time: float | None) -> None:
+        """Look at this time whether peers without a fetching task are to be asked; None: never."""
+        if self._next_look is not None:
+            self._next_look.cancel()
+            self._next_look = None
+        if time is not None:
+            self._next_look = asyncio.get_running_loop().call_at(time, self._staff)
 
     async def _keep_house(self) -> None:
         """Look after the registration and the delivery, until the session may park."""

@@ -52,8 +52,11 @@ class _Known:
     """The proxy whose announcement is kept."""
 
     def record(self) -> SourceRecord:
-        live = self.newest.epoch in self.live_on.values()
-        return replace(self.newest, live=live, proxy=self.proxy)
+        newest = self.newest
+        live = newest.epoch in self.live_on.values()
+        if (newest.live, newest.proxy) == (live, self.proxy):
+            return newest
+        return replace(newest, live=live, proxy=self.proxy)
 
     def heard(self, store: str, record: SourceRecord) -> None:
         self._drop(store)

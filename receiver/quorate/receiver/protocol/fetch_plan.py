@@ -269,6 +269,20 @@ class FetchPlan:
         self._under_way[name] = request
         return request
 
+    @property
+    def rests(self) -> bool:
+        """Whether no peer is to be asked for anything until something happens."""
+        return self.attached and not self._stream.behind and not self._stream.outdated
+
+    def may_ask(self, name: str, now: float) -> bool:
+        """Return whether `request` may have something for this peer now."""
+        peer = self._peer(name)
+        if peer is None or now < peer.resume_at:
+            return False
+        if self._stream.behind or (self._stream.outdated and now >= peer.probe_at):
+            return name != SOURCE or self._source_there()
+        return name != SOURCE and not self.attached and now >= peer.poll_at
+
     def wake_at(self, name: str, now: float) -> float | None:
         """Return when to call `request` again although nothing has happened; None: only after an
         event."""

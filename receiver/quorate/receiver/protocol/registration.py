@@ -368,7 +368,9 @@ class Registration:
             self._new_at.add(store)
         told_ended = max(answer.told_ended, ask.request.ended_epoch)
         is_new = store in self._new_at or not answer.known
-        self.answers[store] = replace(answer, is_new=is_new, told_ended=told_ended)
+        if (answer.is_new, answer.told_ended) != (is_new, told_ended):
+            answer = replace(answer, is_new=is_new, told_ended=told_ended)
+        self.answers[store] = answer
         self._forget_replaced()
         if store in self.answers:
             self._reasons.pop(store, None)

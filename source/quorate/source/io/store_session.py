@@ -100,6 +100,8 @@ class StoreSession:
         self._ending: asyncio.Future[QuorateError | None] | None = None
         """Why the open stream ends; None: as the source wanted."""
         self._failures = 0
+        self._named: tuple[bytes, ...] = ()
+        """The incarnations that the store has last named with an answer, as serialized."""
         self._free_in: float | None = None
 
     @property
@@ -227,8 +229,14 @@ class StoreSession:
         )
 
     def _tell_known(self, known: Iterable[v1.StoreReplaced]) -> None:
+        """Take the incarnations that the store names. Most answers name the same ones."""
+        known = list(known)
+        named = tuple([said.SerializeToString() for said in known])
+        if named == self._named:
+            return
         for said in known:
             self._owner.store_known(said, self.store.name)
+        self._named = named
 
     async def _begin(self, step: AskBegin) -> None:
         response = await self._call(
@@ -350,6 +358,7 @@ class StoreSession:
             streams.fragment_taken(self.store.name, taken.sequence, taken.upto, self._now())
             self.wake()
         if response.HasField("replaced"):
+            self._named = ()
             self._owner.store_known(response.replaced, self.store.name)
         if response.HasField("waited_for"):
             self._core.receivers_told(self.store.name, told_from_wire(response.waited_for))

@@ -82,6 +82,8 @@ _log = logging.getLogger("quorate.store.tasks.lifecycle")
 
 LOOK_SECONDS = 0.5
 """Seconds from one look at all identities to the next."""
+REST_FACTOR = 50
+"""A look is followed by a rest that is this many times as long."""
 PURGE_ROWS = 1000
 """The count of rows of a deleted source that are removed at a time."""
 
@@ -134,7 +136,7 @@ class Keeper:
             except Exception:
                 _log.exception("looking after identities failed unexpectedly; another look follows")
             # With many identities a look takes long. It must stay a small part of the work.
-            await self._rest(max(LOOK_SECONDS, 20 * (self._clock() - began)))
+            await self._rest(max(LOOK_SECONDS, REST_FACTOR * (self._clock() - began)))
 
     async def _rest(self, seconds: float) -> None:
         """Sleep, and note the passing time in small steps.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import grpc.aio
 
@@ -66,6 +66,8 @@ class Neighbours:
         """
         known = {answer.address: answer for answer in self.answers()}
         others = self._addresses(source) - known.keys()
+        if not (fresh or others):
+            return self._views_of(source, known)
         ask = others | known.keys() if fresh else others
         answered = await asyncio.gather(*(self._ask(each, source, fresh) for each in sorted(ask)))
         found = {} if fresh else dict(known)
@@ -75,9 +77,17 @@ class Neighbours:
                 found[address] = answer
             else:
                 views.append(PeerView(address))
-        by_store = {answer.store: answer for answer in found.values()}
+        return self._views_of(source, found) + views
+
+    def _views_of(self, source: SourceName, answers: Mapping[str, PeerAnswer]) -> list[PeerView]:
+        """Return what these answers, by address, say of a source. One of this store is left out."""
+        by_store = {answer.store: answer for answer in answers.values()}
         by_store.pop(self._engine.core.store, None)
-        return [view_of(answer, source) for answer in by_store.values()] + views
+        return [view_of(answer, source) for answer in by_store.values()]
+
+    def are_polled(self, source: SourceName) -> bool:
+        """Return whether all other stores of a source are peers, and have said what they have."""
+        return self._addresses(source) <= {answer.address for answer in self.answers()}
 
     def may_have_begun(self, source: SourceName, answers: Sequence[PeerAnswer]) -> bool:
         """Return whether a peer may have a later begin of a source than this store.

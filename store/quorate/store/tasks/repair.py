@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import operator
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ from quorate.store.rules.readmission import reg_id_of
 from quorate.store.rules.retention import take_over
 from quorate.store.rules.source_state import Change, SourceState
 from quorate.store.storage.interface import Write
+from quorate.store.storage.records import Registration
 from quorate.store.tasks.comparison import (
     Comparing,
     ask,
@@ -66,8 +68,10 @@ _log = logging.getLogger("quorate.store.tasks.repair")
 
 ROUND_SECONDS = 1.0
 """Seconds from one round of repair to the next."""
-QUIET_ROUNDS_MAX = 8
+QUIET_ROUNDS_MAX = 30
 """Rounds for which repair leaves a source alone of which neither this store nor a peer has news."""
+QUIET_ROUNDS_UNPOLLED_MAX = 8
+"""Such rounds for a source with stores that are not polled: only a look asks these for news."""
 COMPARE_SECONDS = 60.0
 """Seconds from one comparison of newly stable messages with a peer to the next."""
 COMPARE_ALL_SECONDS = 24 * 3600.0
@@ -162,6 +166,10 @@ class Repair:
         self._clock = clock
         self._cases: dict[SourceName, _Case] = {}
         self._not_adopted: dict[SourceName, str] = {}
+        self._answers: list[PeerAnswer] = []
+        """The answers of peers that the store has last learned from."""
+        self._learned: dict[SourceName, tuple[SourceState, Registration]] = {}
+        """The sources as they were when these answers had nothing new of them."""
         self._turn = asyncio.Lock()
         self._now = "idle"
 
@@ -189,7 +197,12 @@ class Repair:
         case.failures = 0 if done else case.failures + 1
         # A change that the look itself made is looked at in the next round.
         is_quiet = done and seen == _seen(state, self._neighbours.answers())
-        case.quiet_rounds = QUIET_ROUNDS_MAX if is_quiet else 0
+        rounds_max = (
+            QUIET_ROUNDS_MAX
+            if self._neighbours.are_polled(state.name)
+            else QUIET_ROUNDS_UNPOLLED_MAX
+        )
+        case.quiet_rounds = rounds_max if is_quiet else 0
         case.seen = seen
         rest = (case.quiet_rounds or 1) * ROUND_SECONDS
         if not done:
@@ -208,25 +221,42 @@ class Repair:
         return False
 
     def _case(self, state: SourceState) -> _Case:
-        return self._cases.setdefault(state.name, _Case())
+        case = self._cases.get(state.name)
+        if case is None:
+            case = self._cases[state.name] = _Case()
+        return case
 
     # Begins that were missed, and losses that were accepted elsewhere.
 
     async def _adopt_all(self) -> None:
         answers, turn = self._neighbours.answers(), Turn(self._clock)
+        if not _are_same(answers, self._answers):
+            self._answers = answers
+            self._learned.clear()
+        sources = self._engine.core.sources
         for source in sources_of(answers):
             await turn.pause()
+            state = sources.get(source)
+            if self._has_learned(state):
+                continue
             for answer in answers:
-                state = self._engine.core.sources.get(source)
                 knowledge = answer.sources.get(source)
                 if state is not None and knowledge is not None:
                     self._learn_losses(state, knowledge, answer.store)
             if not self._neighbours.may_have_begun(source, answers):
+                if state is not None:
+                    self._learned[source] = (state, state.registration)
                 continue
             try:
                 await self._adopt(source)
             except QuorateError as error:
                 self._note_not_adopted(source, error)
+
+    def _has_learned(self, state: SourceState | None) -> bool:
+        """Return whether the latest answers had nothing new of a source, as it still is."""
+        if state is None or (learned := self._learned.get(state.name)) is None:
+            return False
+        return learned[0] is state and learned[1] is state.registration
 
     def _note_not_adopted(self, source: SourceName, error: QuorateError) -> None:
         """Log an error once. One that may pass, or is no fault, is logged for debugging only."""
@@ -586,13 +616,18 @@ def _by_peer(errands: list[plan.Errand]) -> list[tuple[plan.PeerView, list[Range
     return list(found.values())
 
 
+def _are_same(some: Sequence[PeerAnswer], others: Sequence[PeerAnswer]) -> bool:
+    """Return whether these are the very same answers."""
+    return len(some) == len(others) and all(map(operator.is_, some, others))
+
+
 def _seen(state: SourceState, answers: Sequence[PeerAnswer]) -> object:
     """Return what repair acts on: it has nothing new to do for a source while this is the same."""
-    record, held = state.registration, state.held
+    record, held, name = state.registration, state.held, state.name
     theirs = [
-        (each.begun_epoch, each.ended_epoch, each.stable_upto, each.retained_from, len(each.held))
+        (each.begun_epoch, each.ended_epoch, each.stable_upto, each.retained_from, each.held)
         for answer in answers
-        if (each := answer.sources.get(state.name)) is not None
+        if (each := answer.sources.get(name)) is not None
     ]
     own = (record.promised_epoch, record.begun_epoch, held.next_sequence, held.stable_upto)
-    return (own, held.retained_from, state.unreadable, theirs)
+    return (own, held.retained_from, state.live, state.unreadable, state.losses, theirs)
