@@ -12,6 +12,8 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 import grpc
@@ -27,8 +29,12 @@ from quorate.protocol.errors import (
     joined,
 )
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import ARCHIVED_SOURCES_MAX, PROTOCOL_VERSION
-from quorate.protocol.lineage import Lineage
+from quorate.protocol.limits import (
+    ARCHIVED_PLACES_MAX,
+    ARCHIVED_SOURCES_MAX,
+    PROTOCOL_VERSION,
+)
+from quorate.protocol.lineage import ArchivedPlace, Lineage
 from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.recovery import Marker, released_below
 from quorate.protocol.tls import Tls, tls_of_environment
@@ -175,6 +181,28 @@ class Stores:
         """
         return self.sources_within(ANSWER_SECONDS_MAX)
 
+    def sources_with_news(self, archived: Mapping[SourceName, ArchivedPlace]) -> Catalogue:
+        """Return the sources of which something is new to an archive, and those it does not have.
+
+        archived: how far the archive has its sources. A source without news is left out: it is
+        stable up to there and no further, and each store that knows it was told of the archive.
+        Raises as `sources`.
+        """
+        places = dict(islice(archived.items(), ARCHIVED_PLACES_MAX))
+        while True:
+            said, silent = _inventories(
+                self.addresses, self.topic_pattern, ANSWER_SECONDS_MAX, places
+            )
+            if silent:
+                # Stores that no user named may know more, and all answers say who these are.
+                return self.sources()
+            differing = _differing(said, places)
+            if not differing:
+                self._learn(said)
+                return _catalogue(said, silent)
+            # The store that left one of them out is to tell of it, too, if it knows it.
+            places = {name: each for name, each in places.items() if name not in differing}
+
     def sources_within(self, grace: float) -> Catalogue:
         """Return the sources as `sources` does, but wait less for slow stores.
 
@@ -186,14 +214,7 @@ class Stores:
             more, silent_too = _inventories(self.all_others(), self.topic_pattern, grace)
             self._learn(more)
             said, silent = {**said, **more}, {**silent, **silent_too}
-        if not said:
-            raise nobody(silent)
-        limbo = tuple(
-            address
-            for address, answers in said.items()
-            if any(answer.HasField("store") and answer.store.limbo for answer in answers)
-        )
-        return Catalogue(_merged(said), tuple(said), silent, limbo)
+        return _catalogue(said, silent)
 
     def _learn(self, said: _Said) -> None:
         for answer in (each for answers in said.values() for each in answers):
@@ -295,11 +316,22 @@ _Said = dict[str, list[store_v1.InventoryResponse]]
 
 
 def _inventories(
-    addresses: Sequence[str], topic_pattern: str, grace: float
+    addresses: Sequence[str],
+    topic_pattern: str,
+    grace: float,
+    archived: Mapping[SourceName, ArchivedPlace] = MappingProxyType({}),
 ) -> tuple[_Said, dict[str, QuorateError]]:
-    """Return the answers of these stores, and the errors of the others, by address."""
+    """Return the answers of these stores, and the errors of the others, by address.
+
+    archived: how far an archive has sources, which are left out if nothing of them is new to it.
+    """
     request = store_v1.InventoryRequest(
-        protocol_version=PROTOCOL_VERSION, topic_pattern=topic_pattern
+        protocol_version=PROTOCOL_VERSION,
+        topic_pattern=topic_pattern,
+        archived=(
+            store_v1.ArchivedPlace(source=source_to_wire(name), upto=each.upto, epoch=each.epoch)
+            for name, each in archived.items()
+        ),
     )
     heard: queue.Queue[tuple[str, list[store_v1.InventoryResponse] | QuorateError]] = queue.Queue()
     calls = {
@@ -323,6 +355,29 @@ def _inventories(
         calls[address].cancel()
         silent[address] = Unreachable(address, "it did not answer in time")
     return said, silent
+
+
+def _differing(said: _Said, archived: Mapping[SourceName, ArchivedPlace]) -> set[SourceName]:
+    """Return the sources of an archive that some stores named, and others did not."""
+    named = [
+        archived.keys()
+        & {source_from_wire(each.source.source) for each in answers if each.HasField("source")}
+        for answers in said.values()
+    ]
+    by_all = named[0].intersection(*named)
+    return by_all.union(*named).difference(by_all)
+
+
+def _catalogue(said: _Said, silent: dict[str, QuorateError]) -> Catalogue:
+    """Return what these stores say together. Raises as Stores.sources."""
+    if not said:
+        raise nobody(silent)
+    limbo = tuple(
+        address
+        for address, answers in said.items()
+        if any(answer.HasField("store") and answer.store.limbo for answer in answers)
+    )
+    return Catalogue(_merged(said), tuple(said), silent, limbo)
 
 
 def _hear(
