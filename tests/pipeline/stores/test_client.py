@@ -20,6 +20,7 @@ from quorate.pipeline.stores.client import (
     nobody,
     stub_of,
 )
+from quorate.pipeline.timeouts import Timeouts
 from quorate.protocol.errors import NotAStore, Unreachable, VersionMismatch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -184,6 +185,19 @@ def test_a_store_that_does_not_know_a_source_is_no_store_that_leaves_it_out(grou
     before = {**places, some: ArchivedPlace(4, 1)}
     (found,) = stores.sources_with_news(before).sources.values()
     assert (found.name, len(found.stores)) == (some, 2)
+
+
+def test_stores_have_as_long_to_answer_as_a_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    class Store:
+        def Inventory(self, _: object, timeout: float) -> list[store_v1.InventoryResponse]:
+            asked.append(timeout)
+            return []
+
+    seams.STUB_OF_IN_PIPELINE_CLIENT.replace(monkeypatch, lambda _: Store())
+    Stores(["a:1"], timeouts=Timeouts(answer_seconds=0.25)).sources()
+    assert asked == [0.25]
 
 
 def test_everything_is_told_if_a_store_does_not_answer(group: Group) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 import grpc
 
 from quorate.pipeline.stores.client import (
-    ANSWER_SECONDS_MAX,
     channel_to,
 )
+from quorate.pipeline.timeouts import ANSWER_SECONDS_MAX
 from quorate.protocol.answers import AnswerReading, Corrupt, Piece, fetch_request
 from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import BrokenAnswer, NoQuorum, QuorateError, joined
