@@ -270,8 +270,7 @@ def inventory(
             may_be_same = met.starts < asker.starts or met.run == asker.run
             if met.incarnation == asker.incarnation and not may_be_same:
                 parts.append(f"this is your start {asker.starts}, and I had met another one")
-        else:
-            source = response.source
+        for source in response.sources:
             held = ranges(held_from_wire(source.held))
             begun = lineage(lineage_from_wire(source.lineage)) or "nothing"
             parts.append(

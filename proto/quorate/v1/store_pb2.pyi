@@ -909,12 +909,12 @@ class ArchivedPlace(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., upto: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class InventoryResponse(_message.Message):
-    __slots__ = ("store", "source")
+    __slots__ = ("store", "sources")
     STORE_FIELD_NUMBER: _ClassVar[int]
-    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
     store: StoreInventory
-    source: SourceInventory
-    def __init__(self, store: _Optional[_Union[StoreInventory, _Mapping]] = ..., source: _Optional[_Union[SourceInventory, _Mapping]] = ...) -> None: ...
+    sources: _containers.RepeatedCompositeFieldContainer[SourceInventory]
+    def __init__(self, store: _Optional[_Union[StoreInventory, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[SourceInventory, _Mapping]]] = ...) -> None: ...
 
 class StoreInventory(_message.Message):
     __slots__ = ("store", "limbo", "blank", "founders", "remembered", "known")

@@ -61,11 +61,11 @@ def positions(group: Group, cursor: str) -> dict[SourceName, set[int]]:
     found: dict[SourceName, set[int]] = {}
     request = InventoryRequest(protocol_version=PROTOCOL_VERSION)
     for address in group.addresses:
-        for answer in stub_of(address).Inventory(request):
-            for receiver in answer.source.receivers:
-                if receiver.session_id == session_id_of(cursor):
-                    source = source_from_wire(answer.source.source)
-                    found.setdefault(source, set()).add(receiver.acknowledged_upto)
+        known = (each for answer in stub_of(address).Inventory(request) for each in answer.sources)
+        for source, receiver in ((each, receiver) for each in known for receiver in each.receivers):
+            if receiver.session_id == session_id_of(cursor):
+                name = source_from_wire(source.source)
+                found.setdefault(name, set()).add(receiver.acknowledged_upto)
     return found
 
 

@@ -17,6 +17,7 @@ from tests.store.support import (
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import ARCHIVED_PLACES_MAX
+from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import source_from_wire, source_to_wire
 from quorate.store.rpc.inventory import inventory
 from quorate.store.turns import Turn
@@ -32,9 +33,9 @@ async def named(world: World, *archived: store_v1.ArchivedPlace) -> set[SourceNa
     engine, me = engine_of(world), world.standing.greeting("s1:1", 0)
     request = store_v1.InventoryRequest(archived=archived)
     return {
-        source_from_wire(each.source.source)
+        source_from_wire(source.source)
         async for each in inventory(engine, me, request, Turn())
-        if each.HasField("source")
+        for source in each.sources
     }
 
 
@@ -83,3 +84,22 @@ async def test_of_many_sources_only_the_one_with_news_is_named() -> None:
 async def test_a_request_that_names_too_many_sources_is_refused(world: World) -> None:
     with pytest.raises(InvalidArgument, match="20,000 are the most"):
         await named(world, *[place(ORDERS, 29)] * (ARCHIVED_PLACES_MAX + 1))
+
+
+async def test_a_response_has_many_sources(world: World) -> None:
+    """A gRPC message for each source would cost ten times as much as what it says."""
+    for session in range(600):
+        filled(world, SourceName("orders", 1000 + session))
+    engine, me = engine_of(world), world.standing.greeting("s1:1", 0)
+    pages = [each async for each in inventory(engine, me, store_v1.InventoryRequest(), Turn())]
+    assert [len(page.sources) for page in pages] == [0, 256, 256, 90]
+    assert [page.HasField("store") for page in pages] == [True, False, False, False]
+
+
+async def test_a_response_of_large_inventories_has_few_sources(world: World) -> None:
+    for source in (ORDERS, TRADES):
+        state = world.core.sources[source]
+        state.held = replace(state.held, ranges=RangeSet(Range(n, n) for n in range(0, 100_000, 2)))
+    engine, me = engine_of(world), world.standing.greeting("s1:1", 0)
+    pages = [each async for each in inventory(engine, me, store_v1.InventoryRequest(), Turn())]
+    assert [len(page.sources) for page in pages] == [0, 1, 1]

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
@@ -240,8 +240,7 @@ class Stores:
         return _answers(addresses, request, self.timeouts.answer_seconds, grace)
 
     def _learn(self, said: _Said) -> None:
-        for answer in (each for answers in said.values() for each in answers):
-            source = answer.source
+        for source in (each for answers in said.values() for each in _sources(answers)):
             named = (*source.information.stores, *source.membership.stores)
             others = {each.address for each in named}.difference(self.addresses, [""])
             if others:
@@ -341,6 +340,10 @@ _Said = dict[str, list[store_v1.InventoryResponse]]
 """By address, the answers of each store."""
 
 
+def _sources(answers: Iterable[store_v1.InventoryResponse]) -> Iterator[store_v1.SourceInventory]:
+    return chain.from_iterable(answer.sources for answer in answers)
+
+
 def _answers(
     addresses: Sequence[str], request: store_v1.InventoryRequest, seconds: float, grace: float
 ) -> tuple[_Said, dict[str, QuorateError]]:
@@ -373,8 +376,7 @@ def _answers(
 def _differing(said: _Said, archived: Mapping[SourceName, ArchivedPlace]) -> set[SourceName]:
     """Return the sources of an archive that some stores named, and others did not."""
     named = [
-        archived.keys()
-        & {source_from_wire(each.source.source) for each in answers if each.HasField("source")}
+        archived.keys() & {source_from_wire(each.source) for each in _sources(answers)}
         for answers in said.values()
     ]
     by_all = named[0].intersection(*named)
@@ -445,11 +447,9 @@ def call_fetch(address: str, request: v1.FetchRequest) -> BlockingCall:
 def _merged(said: _Said) -> dict[SourceName, KnownSource]:
     by_name: dict[SourceName, list[tuple[str, store_v1.SourceInventory]]] = {}
     for address, answers in said.items():
-        for answer in answers:
-            known = answer.source
-            if not answer.HasField("source") or known.deletion or not known.begun_epoch:
-                continue
-            by_name.setdefault(source_from_wire(known.source), []).append((address, known))
+        for known in _sources(answers):
+            if known.begun_epoch and not known.deletion:
+                by_name.setdefault(source_from_wire(known.source), []).append((address, known))
     return {name: _merge(name, by_name[name]) for name in sorted(by_name)}
 
 

@@ -71,10 +71,9 @@ def _highs(address: str, wanted: Callable[[SourceName], bool]) -> Iterator[tuple
         request, timeout=ANSWER_SECONDS_MAX
     )
     for answer in answers:
-        if answer.HasField("source") and answer.source.held:
-            name = source_from_wire(answer.source.source)
-            if wanted(name):
-                yield name, answer.source.held[-1].last
+        for source in answer.sources:
+            if source.held and wanted(name := source_from_wire(source.source)):
+                yield name, source.held[-1].last
 
 
 def _marker(address: str, source: SourceName, number: int) -> bytes:

@@ -27,6 +27,11 @@ from quorate.store.tasks.peer_answers import announce_replacement
 from quorate.store.turns import Turn
 from quorate.v1 import store_pb2 as store_v1
 
+_PAGE_SOURCES = 256
+"""The most sources of one response."""
+_PAGE_BYTES = 256 * 1024
+"""The size above which a response takes no further source."""
+
 
 async def inventory(
     engine: Engine, me: store_v1.Greeting, request: store_v1.InventoryRequest, turn: Turn
@@ -56,14 +61,26 @@ async def inventory(
     wanted = _wanted(request)
     archived = await archived_places(request.archived, turn)
     if not request.without_sources:
-        responses += [
-            store_v1.InventoryResponse(source=each)
-            async for each in _each_source(engine, wanted, archived, turn)
-        ]
+        responses += [page async for page in _pages(_each_source(engine, wanted, archived, turn))]
     # The rows behind these answers may not be durable yet.
     await engine.writer.durable(engine.writer.submit(()))
     for response in responses:
         yield response
+
+
+async def _pages(
+    sources: AsyncIterator[store_v1.SourceInventory],
+) -> AsyncIterator[store_v1.InventoryResponse]:
+    """Yield responses of many sources each. A response costs far more than what it says of one."""
+    page, size = store_v1.InventoryResponse(), 0
+    async for source in sources:
+        page.sources.append(source)
+        size += source.ByteSize()
+        if len(page.sources) >= _PAGE_SOURCES or size >= _PAGE_BYTES:
+            yield page
+            page, size = store_v1.InventoryResponse(), 0
+    if page.sources:
+        yield page
 
 
 async def _greeted(
