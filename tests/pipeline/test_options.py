@@ -12,6 +12,8 @@ from quorate.pipeline.options import (
     parse_time,
     read_options,
 )
+from quorate.pipeline.read.batch_reader import stores_of
+from quorate.pipeline.timeouts import Timeouts
 from quorate.pipeline.write.options import write_options
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
@@ -155,11 +157,40 @@ def test_bounds_for_all_and_for_some() -> None:
         (STORES | {"endingOffsets": "latest", "endingTimestamp": "1"}, "give one"),
         (STORES | {"minPartitions": "0"}, "is not a whole number of at least 1"),
         (STORES | {"failOnDataLoss": "maybe"}, "neither true nor false"),
+        (STORES | {"minMessagesPerTrigger": "-1"}, "option minMessagesPerTrigger: '-1' is not a"),
+        (
+            STORES | {"minMessagesPerTrigger": "11", "maxMessagesPerTrigger": "10"},
+            "option minMessagesPerTrigger: is 11, and maxMessagesPerTrigger is 10",
+        ),
+        (STORES | {"minOffsetsPerTrigger": "5"}, "did you mean minMessagesPerTrigger"),
+        (
+            STORES | {"minMessagesPerTrigger": "5", "maxTriggerDelay": "soon"},
+            "option maxTriggerDelay: 'soon' is no age",
+        ),
+        (STORES | {"maxTriggerDelay": "1m"}, "no effect without minMessagesPerTrigger"),
+        (STORES | {"answerTimeout": "0"}, "option answerTimeout: '0' is not a number above 0"),
+        (STORES | {"fetchTimeout": "5s"}, "option fetchTimeout: '5s' is not a number above 0"),
+        (STORES | {"retryTimeout": "inf"}, "option retryTimeout: 'inf' is not a number above 0"),
     ],
 )
 def test_what_is_wrong_is_named(given: dict[str, str], says: str) -> None:
     with pytest.raises(InvalidArgument, match=says):
         read_options(given)
+
+
+def test_how_long_stores_are_waited_for() -> None:
+    assert read_options(STORES).timeouts == Timeouts(5.0, 5.0, 10.0)
+    given = {"answerTimeout": "1", "fetchTimeout": "2.5", "retryTimeout": "60"}
+    made = read_options(STORES | given)
+    assert made.timeouts == Timeouts(1.0, 2.5, 60.0)
+    assert stores_of(made).timeouts == made.timeouts
+
+
+def test_when_a_small_micro_batch_begins() -> None:
+    made = read_options(STORES)
+    assert (made.trigger_messages_min, made.trigger_delay_seconds) == (0, 900.0)
+    made = read_options(STORES | {"minMessagesPerTrigger": "10", "maxTriggerDelay": "90s"})
+    assert (made.trigger_messages_min, made.trigger_delay_seconds) == (10, 90.0)
 
 
 def test_what_spark_adds_is_let_pass() -> None:

@@ -270,8 +270,7 @@ def inventory(
             has_less = asker.starts < met.starts or asker.commits < met.commits
             if met.incarnation == asker.incarnation and has_less:
                 parts.append(f"I knew of your start {met.starts} and {met.commits} commits")
-        else:
-            source = response.source
+        for source in response.sources:
             held = ranges(held_from_wire(source.held))
             begun = lineage(lineage_from_wire(source.lineage)) or "nothing"
             parts.append(

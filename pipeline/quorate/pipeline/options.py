@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
+from quorate.pipeline.timeouts import TIMEOUTS, Timeouts
 from quorate.protocol import times
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName, check_topic, parse_addresses, parse_session_id
@@ -26,6 +27,9 @@ from quorate.subscriber.begin import read_time
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+TRIGGER_DELAY_SECONDS = 900.0
+"""How long a small micro-batch waits for more messages, if no user says otherwise."""
 
 SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
 """The names of options that Spark itself adds to those of a source."""
@@ -228,6 +232,11 @@ class ReadOptions:
     """The path of the archive that holds what has left the stores; empty: none."""
     sources: frozenset[SourceName] = frozenset()
     """The sources to read; empty: all of the topics."""
+    trigger_messages_min: int = 0
+    """A micro-batch with fewer messages waits for more; 0: none waits."""
+    trigger_delay_seconds: float = TRIGGER_DELAY_SECONDS
+    """No micro-batch with messages waits longer than this after the one before."""
+    timeouts: Timeouts = TIMEOUTS
 
     def selects(self, source: SourceName) -> bool:
         if self.sources:
@@ -265,8 +274,16 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         cursor=options.get("cursorName", "").strip(),
         archive=options.get("archive", "").strip(),
         sources=options.parsed("assign", _sources, frozenset()),
+        trigger_messages_min=options.parsed("minMessagesPerTrigger", _at_least_one, 0),
+        trigger_delay_seconds=options.parsed("maxTriggerDelay", _delay, TRIGGER_DELAY_SECONDS),
+        timeouts=Timeouts(
+            options.parsed("answerTimeout", parse_seconds, TIMEOUTS.answer_seconds),
+            options.parsed("fetchTimeout", parse_seconds, TIMEOUTS.silence_seconds),
+            options.parsed("retryTimeout", parse_seconds, TIMEOUTS.retry_seconds),
+        ),
     )
     options.check_all_known()
+    _check_trigger(made, options)
     chosen = {
         "topics": made.topics,
         "topicsPattern": made.topics_pattern,
@@ -277,6 +294,20 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         first, second = given_ones[:2]
         raise InvalidArgument(f"option {second}", f"is given together with {first}; give one")
     return made
+
+
+def _check_trigger(made: ReadOptions, options: Options) -> None:
+    """Raise InvalidArgument if the limits of a micro-batch contradict each other."""
+    least, most = made.trigger_messages_min, made.trigger_messages_max
+    if most and least > most:
+        raise InvalidArgument(
+            "option minMessagesPerTrigger",
+            f"is {least}, and maxMessagesPerTrigger is {most}; give at most that",
+        )
+    if "maxTriggerDelay" in options and not least:
+        raise InvalidArgument(
+            "option maxTriggerDelay", "has no effect without minMessagesPerTrigger; give both"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +425,21 @@ def _at_least_one(text: str) -> int:
     if not re.fullmatch(r"\d+", text) or int(text) < 1:
         raise InvalidArgument("number", f"{text!r} is not a whole number of at least 1")
     return int(text)
+
+
+def _delay(text: str) -> float:
+    return times.age_of("delay", text)
+
+
+def parse_seconds(text: str) -> float:
+    """Return a number of seconds above 0. Raises InvalidArgument."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise InvalidArgument("seconds", f"{text!r} is not a number above 0")
+    return seconds
 
 
 def parse_boolean(text: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quorate.protocol.identity import SourceName
-from quorate.protocol.lineage import Lineage
+from quorate.protocol.lineage import ArchivedPlace, Lineage
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
@@ -54,6 +54,11 @@ class ArchivedSource:
         """The numbers that the archive has."""
         lost = (Range(each.first, each.last) for each in self.losses)
         return RangeSet([Range(self.first, self.last)]).minus(RangeSet(lost))
+
+    @property
+    def place(self) -> ArchivedPlace:
+        """The place up to which the archive has the source."""
+        return ArchivedPlace(self.last, self.lineage.epoch_at(self.last))
 
     def problems(self) -> list[str]:
         """Return the contradictions in these values; an empty list if there is none."""

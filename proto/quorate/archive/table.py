@@ -127,10 +127,11 @@ class Table:
             if table is None:
                 raise ArchiveUnusable(location.address, "the table that was made is not there")
             table._sync_log()
-        table._check_writable()
+        table.check_writable()
         return table
 
-    def _check_writable(self) -> None:
+    def check_writable(self) -> None:
+        """Raise ArchiveUnusable if no file can be written there."""
         trial = f"{SOURCES}/trial-{time.time_ns()}"
         with storage(self.location.address):
             self.location.write(trial, b"?")

@@ -72,6 +72,9 @@ LINEAGE_TERMS_MAX = 16_384
 ARCHIVED_SOURCES_MAX = 1000
 """Most sources of which one call says how far an archive has them."""
 
+ARCHIVED_PLACES_MAX = 20_000
+"""Most sources of which a call for an inventory says how far an archive has them."""
+
 RANGES_MAX = 1024
 """The most ranges of numbers that a request to a store may name."""
 

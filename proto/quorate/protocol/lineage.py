@@ -112,6 +112,15 @@ class Lineage:
         return Lineage((*terms, Term(epoch, kept_upto + 1)))
 
 
+@dataclass(frozen=True, slots=True)
+class ArchivedPlace:
+    """The place up to which an archive has a source."""
+
+    upto: int
+    epoch: int
+    """The epoch in force at this number, in the archive."""
+
+
 def diverges_at(one: Lineage, other: Lineage) -> int:
     """Return the first sequence number for which two lineages name different epochs.
 

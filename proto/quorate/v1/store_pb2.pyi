@@ -869,26 +869,38 @@ class Greeting(_message.Message):
     def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class InventoryRequest(_message.Message):
-    __slots__ = ("greeting", "source", "protocol_version", "without_sources", "topic_pattern")
+    __slots__ = ("greeting", "source", "protocol_version", "without_sources", "topic_pattern", "archived")
     GREETING_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_SOURCES_FIELD_NUMBER: _ClassVar[int]
     TOPIC_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_FIELD_NUMBER: _ClassVar[int]
     greeting: Greeting
     source: _messages_pb2.SourceName
     protocol_version: int
     without_sources: bool
     topic_pattern: str
-    def __init__(self, greeting: _Optional[_Union[Greeting, _Mapping]] = ..., source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., protocol_version: _Optional[int] = ..., without_sources: bool = ..., topic_pattern: _Optional[str] = ...) -> None: ...
+    archived: _containers.RepeatedCompositeFieldContainer[ArchivedPlace]
+    def __init__(self, greeting: _Optional[_Union[Greeting, _Mapping]] = ..., source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., protocol_version: _Optional[int] = ..., without_sources: bool = ..., topic_pattern: _Optional[str] = ..., archived: _Optional[_Iterable[_Union[ArchivedPlace, _Mapping]]] = ...) -> None: ...
+
+class ArchivedPlace(_message.Message):
+    __slots__ = ("source", "upto", "epoch")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    upto: int
+    epoch: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., upto: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class InventoryResponse(_message.Message):
-    __slots__ = ("store", "source")
+    __slots__ = ("store", "sources")
     STORE_FIELD_NUMBER: _ClassVar[int]
-    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
     store: StoreInventory
-    source: SourceInventory
-    def __init__(self, store: _Optional[_Union[StoreInventory, _Mapping]] = ..., source: _Optional[_Union[SourceInventory, _Mapping]] = ...) -> None: ...
+    sources: _containers.RepeatedCompositeFieldContainer[SourceInventory]
+    def __init__(self, store: _Optional[_Union[StoreInventory, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[SourceInventory, _Mapping]]] = ...) -> None: ...
 
 class StoreInventory(_message.Message):
     __slots__ = ("store", "limbo", "blank", "founders", "remembered", "known")

@@ -19,7 +19,7 @@ from quorate.protocol.attributes import checked_attributes
 from quorate.protocol.errors import MissingMessages, QuorateError
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
-from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.lineage import ArchivedPlace, Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
@@ -101,6 +101,10 @@ class FakeStores(Stores):
             {},
             (),
         )
+
+    def sources_with_news(self, archived: Mapping[SourceName, ArchivedPlace]) -> Catalogue:
+        del archived
+        return self.sources()
 
     def _known(self, name: SourceName, stream: Stream) -> KnownSource:
         headers = [read_header(frame) for frame in stream.frames]

@@ -399,6 +399,25 @@ def test_a_stream_that_began_anew_with_the_same_epochs_is_noticed(path: Path) ->
     assert isinstance(run(stores, path).failures[ORDERS], ArchiveDiffers)
 
 
+@pytest.mark.long
+@pytest.mark.expects_log("deleted here, and other stores may still have it")
+def test_a_stream_that_began_anew_is_noticed_though_nothing_else_is_new(
+    group: Group, path: Path
+) -> None:
+    stores = Stores(group.addresses, "anew")
+    name = group.publish("anew", numbered(0, 9))
+    assert run(stores, path).messages == 10
+    assert run(stores, path).messages == 0
+    with group.open("anew") as source:
+        source.deregister()
+    group.publish("anew", numbered(10, 19))
+    known = stores.sources().sources[name]
+    assert (known.stable_upto, known.archived_upto) == (9, -1)
+    report = run(stores, path)
+    assert (report.messages, list(report.failures)) == (0, [name])
+    assert stores.sources().sources[name].archived_upto == -1
+
+
 def test_stores_that_know_less_than_the_archive_are_no_failure(path: Path) -> None:
     stores = FakeStores({ORDERS: Stream(frames=[batch(0, 99)], stable_upto=99)})
     run(stores, path)

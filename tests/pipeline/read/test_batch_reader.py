@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
-from tests import seams
 from tests.pipeline.group import Group, numbered, until
 
 from quorate.pipeline.errors import MessagesGone
@@ -201,12 +200,9 @@ def test_spark_reads_whole_what_two_of_three_stores_have(
         own_group.resume(2)
 
 
-def test_what_nobody_can_say_is_not_taken_for_lost(
-    own_group: Group, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seams.PIPELINE_FETCH_PATIENCE_SECONDS.replace(monkeypatch, 0.5)
+def test_what_nobody_can_say_is_not_taken_for_lost(own_group: Group) -> None:
     own_group.publish("away", numbered(0, 999))
-    reader, [partition] = parts_of(own_group, topics="away")
+    reader, [partition] = parts_of(own_group, topics="away", retryTimeout="0.5")
     own_group.kill(0, 1, 2)
     with pytest.raises(MissingMessages) as caught:
         list(reader.read(partition))

@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+)
 from tests.pipeline.group import Group, numbered, until
 from tests.pipeline.read.test_read_part import known
 
@@ -56,11 +61,11 @@ def positions(group: Group, cursor: str) -> dict[SourceName, set[int]]:
     found: dict[SourceName, set[int]] = {}
     request = InventoryRequest(protocol_version=PROTOCOL_VERSION)
     for address in group.addresses:
-        for answer in stub_of(address).Inventory(request):
-            for receiver in answer.source.receivers:
-                if receiver.session_id == session_id_of(cursor):
-                    source = source_from_wire(answer.source.source)
-                    found.setdefault(source, set()).add(receiver.acknowledged_upto)
+        known = (each for answer in stub_of(address).Inventory(request) for each in answer.sources)
+        for source, receiver in ((each, receiver) for each in known for receiver in each.receivers):
+            if receiver.session_id == session_id_of(cursor):
+                name = source_from_wire(source.source)
+                found.setdefault(name, set()).add(receiver.acknowledged_upto)
     return found
 
 
@@ -119,6 +124,31 @@ def test_limits_share_what_there_is(group: Group) -> None:
         maxMessagesPerTrigger="500",
     )
     assert both.latestOffset(start, both.getDefaultReadLimit()) == end
+
+
+def test_a_small_micro_batch_waits_for_more_messages(group: Group) -> None:
+    group.publish("small", numbered(0, 4))
+    given = {"topics": "small", "minMessagesPerTrigger": "10", "maxTriggerDelay": "1h"}
+    reader = stream(group, **given)
+    start, limit = reader.initialOffset(), reader.getDefaultReadLimit()
+    assert limit == ReadMinRows(10)
+    first = reader.latestOffset(start, limit)
+    assert first == {"small/0x10": 5}, "the first one does not wait"
+    group.publish("small", numbered(5, 13))
+    group.publish("small", [], session_id=0x11)
+    assert reader.latestOffset(first, limit) == first
+    assert reader.latestOffset(first, ALL)["small/0x10"] == 14, "Spark wants all there is"
+    group.publish("small", numbered(14, 14))
+    assert reader.latestOffset(first, limit)["small/0x10"] == 15
+    both = stream(group, **given, maxMessagesPerTrigger="12")
+    assert both.getDefaultReadLimit() == ReadMaxRows(12)
+    second = both.latestOffset(start, ReadMaxRows(12))
+    assert second["small/0x10"] == 12
+    assert both.latestOffset(second, ReadMaxRows(12)) == second
+    now = stream(group, **given)
+    now.prepareForTriggerAvailableNow()
+    now.latestOffset(start, limit)
+    assert now.latestOffset(second, limit)["small/0x10"] == 15, "a run over what there is ends"
 
 
 def test_what_comes_after_the_start_of_a_run_over_what_there_is_waits(group: Group) -> None:

@@ -64,6 +64,24 @@ def test_a_query_that_runs_again_and_again_over_what_there_is(
     assert len(sink.batches) == 4
 
 
+def test_a_small_micro_batch_waits_until_it_is_large_enough(
+    spark: SparkSession, group: Group, tmp_path: Path
+) -> None:
+    group.publish("waits", numbered(0, 4))
+    sink = Sink()
+    options = {"topics": "waits", "minMessagesPerTrigger": "10", "maxTriggerDelay": "1h"}
+    query = writer(spark, group, sink, tmp_path, **options).start()
+    try:
+        until("the first one does not wait", lambda: len(sink.payloads) == 5)
+        group.publish("waits", numbered(5, 8))
+        query.processAllAvailable()
+        group.publish("waits", numbered(9, 14))
+        until("the rest is read", lambda: len(sink.payloads) == 15)
+    finally:
+        query.stop()
+    assert {number: len(batch) for number, batch in sink.batches.items()} == {0: 5, 1: 10}
+
+
 def test_a_batch_that_failed_comes_back_exactly_as_it_was(
     spark: SparkSession, group: Group, tmp_path: Path
 ) -> None:

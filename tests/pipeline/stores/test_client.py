@@ -7,21 +7,24 @@ from collections.abc import Callable
 import pytest
 from tests import seams
 from tests.pipeline.archive.support import here
-from tests.pipeline.group import Group, numbered
+from tests.pipeline.group import Group, numbered, until
+from tests.store.support import free_addresses
 from typer.testing import CliRunner
 
 from quorate.console import main
 from quorate.pipeline.jobs.audit import audit
 from quorate.pipeline.stores.client import (
+    KnownSource,
     Stores,
     _merge,
     nobody,
     stub_of,
 )
+from quorate.pipeline.timeouts import Timeouts
 from quorate.protocol.errors import NotAStore, Unreachable, VersionMismatch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
-from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.lineage import ArchivedPlace, Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.wire import held_to_wire, lineage_to_wire, source_to_wire
 from quorate.v1 import store_pb2 as store_v1
@@ -134,3 +137,74 @@ def test_all_stores_of_a_source_are_told_what_is_archived(group: Group) -> None:
         assert (low.archived_upto, low.refused) == (49, "")
         assert "100 is not known to be stable here" in high.refused
         assert "unknown" in unknown.refused
+
+
+def place(known: KnownSource) -> ArchivedPlace:
+    """All that is stable."""
+    return ArchivedPlace(known.stable_upto, known.lineage.epoch)
+
+
+def test_only_sources_with_news_are_told_to_an_archive(group: Group) -> None:
+    name, other = (group.publish("news", numbered(0, 99), session) for session in (1, 2))
+    stores = Stores(group.addresses, "news")
+    places = {each.name: place(each) for each in stores.sources().sources.values()}
+    assert stores.sources_with_news(places).sources.keys() == {name, other}, "nobody was told"
+    stores.tell_archived({name: 99, other: 99})
+    told = stores.sources_with_news(places)
+    assert (told.sources, len(told.answered)) == ({}, 3)
+    assert stores.sources_with_news({other: places[other]}).sources.keys() == {name}
+    group.publish("news", numbered(100, 109), session_id=1)
+    (found,) = stores.sources_with_news(places).sources.values()
+    assert (found.name, found.stable_upto, len(found.stores)) == (name, 109, 3)
+
+
+def test_what_one_store_leaves_out_is_asked_for_if_another_one_names_it(group: Group) -> None:
+    name, other = (group.publish("differing", numbered(0, 99), session) for session in (1, 2))
+    stores = Stores(group.addresses, "differing")
+    places = {each.name: place(each) for each in stores.sources().sources.values()}
+    stores.tell_archived({other: 99})
+    # An object that was never told of the other stores tells only one.
+    Stores(group.addresses[:1]).tell_archived({name: 99})
+    (found,) = stores.sources_with_news(places).sources.values()
+    assert (found.name, len(found.stores), found.archived_upto) == (name, 3, -1)
+    assert Stores(group.addresses[:1], "differing").sources_with_news(places).sources == {}
+
+
+def test_a_store_that_does_not_know_a_source_is_no_store_that_leaves_it_out(group: Group) -> None:
+    everywhere = group.publish("known", numbered(0, 99), session_id=1)
+    with group.open("known", 2, stores=",".join(group.addresses[:2])) as source:
+        source.send_many(numbered(0, 9))
+    group.until_stable(everywhere, 99)
+    some = source.name
+    stores = Stores(group.addresses, "known")
+    until("both are stable", lambda: stores.sources().sources[some].stable_upto == 9)
+    places = {each.name: place(each) for each in stores.sources().sources.values()}
+    stores.tell_archived({everywhere: 99})
+    Stores(group.addresses[:2], "known").tell_archived({some: 9})
+    assert stores.sources_with_news(places).sources == {}
+    before = {**places, some: ArchivedPlace(4, 1)}
+    (found,) = stores.sources_with_news(before).sources.values()
+    assert (found.name, len(found.stores)) == (some, 2)
+
+
+def test_stores_have_as_long_to_answer_as_a_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    class Store:
+        def Inventory(self, _: object, timeout: float) -> list[store_v1.InventoryResponse]:
+            asked.append(timeout)
+            return []
+
+    seams.STUB_OF_IN_PIPELINE_CLIENT.replace(monkeypatch, lambda _: Store())
+    Stores(["a:1"], timeouts=Timeouts(answer_seconds=0.25)).sources()
+    assert asked == [0.25]
+
+
+def test_everything_is_told_if_a_store_does_not_answer(group: Group) -> None:
+    name = group.publish("silence", numbered(0, 9))
+    stores = Stores(group.addresses, "silence")
+    (known,) = stores.sources().sources.values()
+    stores.tell_archived({name: 9})
+    (nowhere,) = free_addresses(1)
+    told = Stores([*group.addresses, nowhere], "silence").sources_with_news({name: place(known)})
+    assert (list(told.sources), list(told.silent)) == ([name], [nowhere])

@@ -11,6 +11,7 @@ from tests.protocol.broken_answers import BREACHES, Breach, answers_of, name_of
 
 from quorate.pipeline.errors import MessagesGone
 from quorate.pipeline.stores.fetch import fetch
+from quorate.pipeline.timeouts import Timeouts
 from quorate.protocol.answers import Piece
 from quorate.protocol.delays import Delays
 from quorate.protocol.errors import InLimbo, MissingMessages, Unreachable
@@ -21,6 +22,7 @@ from quorate.v1 import messages_pb2 as v1
 
 ORDERS = SourceName("orders", 0x10)
 LINEAGE = Lineage((Term(1, 0), Term(2, 50)))
+IMPATIENT = Timeouts(silence_seconds=0.2, retry_seconds=0.05)
 Script = Iterable[v1.FetchResponse | Exception | None]
 
 
@@ -84,8 +86,8 @@ class FakeStores:
         scripts = self._scripts[address]
         return FakeCall(scripts.pop(0) if len(scripts) > 1 else scripts[0])
 
-    def read(self, first: int, last: int) -> list[Piece]:
-        return list(fetch(self, sorted(self._scripts), ORDERS, LINEAGE, first, last))
+    def read(self, first: int, last: int, timeouts: Timeouts = IMPATIENT) -> list[Piece]:
+        return list(fetch(self, sorted(self._scripts), ORDERS, LINEAGE, first, last, timeouts))
 
 
 def numbers(pieces: list[Piece]) -> list[tuple[int, int]]:
@@ -94,8 +96,6 @@ def numbers(pieces: list[Piece]) -> list[tuple[int, int]]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    seams.PIPELINE_FETCH_PATIENCE_SECONDS.replace(monkeypatch, 0.05)
-    seams.PIPELINE_FETCH_SILENCE_SECONDS_MAX.replace(monkeypatch, 0.2)
     seams.REPEAT_IN_PIPELINE_FETCH.replace(monkeypatch, Delays(first=0.01, factor=1.0))
     seams.PIPELINE_FETCH_TROUBLED.replace(monkeypatch, {})
 
@@ -190,7 +190,7 @@ def test_gone_is_what_all_stores_say_they_lack_and_only_that() -> None:
         a=[[batch(0, 9), missing(10, 30, v1.LOOKUP_ABSENT, "a lacks it")]],
         b=[[missing(10, 14, v1.LOOKUP_ABSENT, "b lacks it")]],
     )
-    reading = fetch(stores, ["a", "b"], ORDERS, LINEAGE, 0, 40)
+    reading = fetch(stores, ["a", "b"], ORDERS, LINEAGE, 0, 40, IMPATIENT)
     assert next(reading).last == 9
     with pytest.raises(MessagesGone) as caught:
         next(reading)
@@ -227,11 +227,10 @@ def test_a_store_that_ends_without_an_answer_is_asked_for_its_version() -> None:
     assert caught.value.might_have.startswith("a: a response without an answer")
 
 
-def test_a_store_that_comes_back_in_time_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    seams.PIPELINE_FETCH_PATIENCE_SECONDS.replace(monkeypatch, 30.0)
+def test_a_store_that_comes_back_in_time_is_enough() -> None:
     away: Script = [Unreachable("a", "down")]
     stores = FakeStores(a=[away, away, [batch(0, 9)]], b=[away])
-    assert numbers(stores.read(0, 9)) == [(0, 9)]
+    assert numbers(stores.read(0, 9, Timeouts(retry_seconds=30.0))) == [(0, 9)]
 
 
 def test_a_reader_that_stops_half_way_lets_the_store_go() -> None:

@@ -34,8 +34,8 @@ class FakeStore:
     ) -> Iterator[store_v1.InventoryResponse]:
         assert timeout > 0
         response = store_v1.InventoryResponse()
-        response.source.source.CopyFrom(source_to_wire(ORDERS))
-        response.source.held.add(first=0, last=9, epoch=1)
+        source = response.sources.add(source=source_to_wire(ORDERS))
+        source.held.add(first=0, last=9, epoch=1)
         return iter([response])
 
     def Fetch(self, request: v1.FetchRequest, timeout: float) -> Iterator[v1.FetchResponse]:

@@ -472,7 +472,7 @@ async def test_it_is_found_out_however_long_its_peers_take_to_tell_of_all_source
         engine: Engine, me: store_v1.Greeting, request: store_v1.InventoryRequest, turn: Turn
     ) -> AsyncIterator[store_v1.InventoryResponse]:
         async for each in inventory(engine, me, request, turn):
-            if each.HasField("source"):
+            if each.sources:
                 await told.wait()
             yield each
 

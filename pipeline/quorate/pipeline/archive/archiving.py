@@ -127,6 +127,37 @@ class ArchiveReport:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class News:
+    """The messages of stores that are new to an archive, before any of them is archived."""
+
+    stores: Stores
+    location: Location
+    table: Table | None
+    """The archive; None: there is none yet."""
+    catalogue: Catalogue
+    """The sources of which something is new to the archive."""
+    began: float
+    """When the stores were asked, in monotonic seconds."""
+
+    @property
+    def archived_topics(self) -> set[str]:
+        """The topics of the archive."""
+        return {source.topic for source in self.table.sources} if self.table is not None else set()
+
+
+def news_of(stores: Stores, path: str) -> News:
+    """Return what the stores have that is new to the archive at a path.
+
+    Raises Unreachable, ArchiveInvalid, ArchiveNewer, ArchiveUnusable.
+    """
+    began, location = time.monotonic(), Location(path)
+    table = Table.open(location)
+    archived = table.sources if table is not None else {}
+    places = {name: each.place for name, each in archived.items()}
+    return News(stores, location, table, stores.sources_with_news(places), began)
+
+
 def archive(
     run: Run,
     stores: Stores,
@@ -147,12 +178,27 @@ def archive(
     - told: a function that gets lines about the progress.
 
     A source that cannot be archived is in the report, and hinders no other source.
-    Raises Unreachable, ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveUnusable.
+    Raises as news_of, ArchiveChanged.
     """
-    began = time.monotonic()
-    job = _Archiving(run, stores, Location(path), parts, before_ns, told)
-    report = job.run(selects)
-    report.seconds = time.monotonic() - began
+    news = news_of(stores, path)
+    return archive_news(run, news, selects=selects, parts=parts, before_ns=before_ns, told=told)
+
+
+def archive_news(
+    run: Run,
+    news: News,
+    *,
+    selects: Callable[[str], bool],
+    parts: int,
+    before_ns: int | None,
+    told: Callable[[str], None],
+) -> ArchiveReport:
+    """Archive what is new to an archive. The arguments, and the report, are those of `archive`.
+
+    Raises ArchiveInvalid, ArchiveChanged, ArchiveUnusable.
+    """
+    report = _Archiving(run, news, parts, before_ns, told).run(selects)
+    report.seconds = time.monotonic() - news.began
     return report
 
 
@@ -162,23 +208,23 @@ class _Archiving:
     def __init__(
         self,
         run: Run,
-        stores: Stores,
-        location: Location,
+        news: News,
         parts: int,
         before_ns: int | None,
         told: Callable[[str], None],
     ) -> None:
         self._run = run
-        self._stores = stores
-        self._location = location
+        self._news = news
+        self._stores = news.stores
+        self._location = news.location
         self._parts = parts
         self._before_ns = before_ns
         self._told = told
         self._differing: set[SourceName] = set()
 
     def run(self, selects: Callable[[str], bool]) -> ArchiveReport:
-        catalogue = self._stores.sources()
-        table = Table.open_or_create(self._location, TABLE)
+        catalogue = self._news.catalogue
+        table = self._writable_table()
         report = ArchiveReport(str(self._location), table.version)
         report.notes += [
             f"{at} did not answer: {reason(why)}" for at, why in catalogue.silent.items()
@@ -199,6 +245,14 @@ class _Archiving:
             table = self._archive(table, found, report)
         self._tell(table.sources, catalogue, report)
         return report
+
+    def _writable_table(self) -> Table:
+        """Return the archive that was compared with the stores. Raises ArchiveUnusable."""
+        table = self._news.table
+        if table is None:
+            return Table.open_or_create(self._location, TABLE)
+        table.check_writable()
+        return table
 
     # Planning.
 

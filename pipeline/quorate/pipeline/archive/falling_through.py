@@ -21,6 +21,7 @@ from quorate.pipeline.stores.client import (
     Stores,
 )
 from quorate.pipeline.stores.planning import SourceRange
+from quorate.pipeline.timeouts import TIMEOUTS, Timeouts
 from quorate.protocol.answers import Piece
 from quorate.protocol.errors import ArchiveDiffers, MissingMessages, QuorateError
 from quorate.protocol.identity import SourceName
@@ -33,9 +34,15 @@ from quorate.protocol.wire import membership_to_wire
 class StoresAndArchive(Stores):
     """The stores of a group, with the archive of their messages behind them."""
 
-    def __init__(self, addresses: Sequence[str], path: str, topic_pattern: str = "") -> None:
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        path: str,
+        topic_pattern: str = "",
+        timeouts: Timeouts = TIMEOUTS,
+    ) -> None:
         """Raise InvalidArgument if there is no store, or if the path is not one."""
-        super().__init__(addresses, topic_pattern)
+        super().__init__(addresses, topic_pattern, timeouts)
         self._path = path
         self.archive = Archive(path)
 

@@ -113,9 +113,10 @@ def _inventory(address: str) -> _Sources:
     request = store_v1.InventoryRequest(protocol_version=PROTOCOL_VERSION)
     call = StoreStub(channel_to(address)).Inventory(request, timeout=ANSWER_SECONDS_MAX)
     return {
-        source_from_wire(answer.source.source): answer.source
+        source_from_wire(source.source): source
         for answer in call
-        if answer.HasField("source") and answer.source.begun_epoch and not answer.source.deletion
+        for source in answer.sources
+        if source.begun_epoch and not source.deletion
     }
 
 

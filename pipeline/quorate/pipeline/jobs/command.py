@@ -166,29 +166,17 @@ def run_archive(
 
     Raises as quorate.pipeline.archive.archiving.archive, UnknownTopic, JavaNotFound.
     """
-    from quorate.archive.location import Location
-    from quorate.archive.table import Table
-    from quorate.pipeline.archive.archiving import archive
+    from quorate.pipeline.archive.archiving import archive_news, news_of
     from quorate.pipeline.stores.client import Stores
 
     before_ns = None
     if older_than is not None:
         before_ns = later_ns(time.time_ns(), -age_of("--older-than", older_than))
     selects = selection(topics, topics_pattern)
-    catalogue = Stores(stores).sources()
-    table = Table.open(Location(path))
-    archived = {source.topic for source in table.sources} if table is not None else set()
-    _check_known(topics, topics_pattern, catalogue, archived)
+    news = news_of(Stores(stores), path)
+    _check_known(topics, topics_pattern, news.catalogue, news.archived_topics)
     with _workers("archive", told, master) as (run, parts):
-        return archive(
-            run,
-            Stores(stores),
-            path,
-            selects=selects,
-            parts=parts,
-            before_ns=before_ns,
-            told=told,
-        )
+        return archive_news(run, news, selects=selects, parts=parts, before_ns=before_ns, told=told)
 
 
 @interruptible(_ARCHIVE_REMAINS)

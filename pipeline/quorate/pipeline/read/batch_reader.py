@@ -127,8 +127,10 @@ def stores_of(options: ReadOptions) -> Stores:
         # Importing Parquet takes time, which a read without an archive saves.
         from quorate.pipeline.archive.falling_through import StoresAndArchive
 
-        return StoresAndArchive(options.stores, options.archive, options.asked_pattern)
-    return Stores(options.stores, options.asked_pattern)
+        return StoresAndArchive(
+            options.stores, options.archive, options.asked_pattern, options.timeouts
+        )
+    return Stores(options.stores, options.asked_pattern, options.timeouts)
 
 
 def sources_of(catalogue: Catalogue, options: ReadOptions) -> dict[SourceName, KnownSource]:

@@ -19,7 +19,6 @@ from quorate.pipeline.read.offsets import (
     from_json,
 )
 from quorate.pipeline.stores.client import (
-    ANSWER_SECONDS_MAX,
     KnownSource,
     Stores,
     nobody,
@@ -115,8 +114,9 @@ class Cursor:
             instance=self._instance,
             take_over=True,
         )
+        seconds = self._stores.timeouts.answer_seconds
         calls = [
-            (address, stub_of(address).RegisterReceiver.future(request, timeout=ANSWER_SECONDS_MAX))
+            (address, stub_of(address).RegisterReceiver.future(request, timeout=seconds))
             for address in known.stores
         ]
         answers, higher = [], 0
@@ -171,7 +171,7 @@ class Cursor:
         )
         problems: dict[str, QuorateError] = {}
         for addresses in (self._stores.addresses, self._stores.all_others()):
-            unknown = _told(addresses, request, problems)
+            unknown = _told(addresses, request, self._stores.timeouts.answer_seconds, problems)
             if not problems.keys() >= set(addresses):
                 return unknown
         raise nobody(problems)
@@ -180,14 +180,16 @@ class Cursor:
 def _told(
     addresses: Iterable[str],
     request: store_v1.AcknowledgeRequest,
+    seconds: float,
     problems: dict[str, QuorateError],
 ) -> set[SourceName]:
     """Send the request to these stores, and put the error of each that fails into problems.
 
+    seconds: that a store may take to answer.
     Returns the sources at which one of the stores does not know the cursor.
     """
     calls = [
-        (address, stub_of(address).Acknowledge.future(request, timeout=ANSWER_SECONDS_MAX))
+        (address, stub_of(address).Acknowledge.future(request, timeout=seconds))
         for address in addresses
     ]
     unknown: set[SourceName] = set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import time
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 
@@ -35,6 +37,7 @@ from quorate.pipeline.read.batch_reader import (
     unmatched,
 )
 from quorate.pipeline.read.cursors import Cursor
+from quorate.pipeline.read.trigger import Trigger
 from quorate.pipeline.stores.client import (
     Catalogue,
     KnownSource,
@@ -61,6 +64,7 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
         _check(options)
         super().__init__(options, columns)
         self._cursor = Cursor(self._stores, options.cursor) if options.cursor else None
+        self._trigger = Trigger(options.trigger_messages_min, options.trigger_delay_seconds)
         self._initial: Offsets | None = None
         self._last: dict[SourceName, int] | None = None
         """By source, where a run ends that reads what is available now; None: no such run."""
@@ -104,6 +108,8 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
             return ReadMaxRows(self._options.trigger_messages_max)
         if self._options.trigger_bytes_max:
             return ReadMaxBytes(self._options.trigger_bytes_max)
+        if self._options.trigger_messages_min:
+            return ReadMinRows(self._options.trigger_messages_min)
         return ReadAllAvailable()
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
@@ -118,7 +124,13 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
         if self._last is not None:
             end = {name: min(until, self._last.get(name, 0)) for name, until in end.items()}
             end = offsets.latest(begin, end)
+        elif not isinstance(limit, ReadAllAvailable) and self._waits(begin, end):
+            return offsets.to_json(begin)
         return offsets.to_json(self._limited(begin, end, limit))
+
+    def _waits(self, begin: offsets.Vector, end: offsets.Vector) -> bool:
+        ranges = offsets.forward(begin, end).values()
+        return self._trigger.waits(sum(until - first for first, until in ranges), time.monotonic())
 
     def reportLatestOffset(self) -> Offsets | None:
         return self._latest

@@ -12,12 +12,15 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain, islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 import grpc
 
 from quorate.pipeline.stores.fetch import fetch, reason
 from quorate.pipeline.stores.planning import SourceRange
+from quorate.pipeline.timeouts import TIMEOUTS, Timeouts
 from quorate.protocol.answers import Piece
 from quorate.protocol.errors import (
     InvalidArgument,
@@ -27,8 +30,12 @@ from quorate.protocol.errors import (
     joined,
 )
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import ARCHIVED_SOURCES_MAX, PROTOCOL_VERSION
-from quorate.protocol.lineage import Lineage
+from quorate.protocol.limits import (
+    ARCHIVED_PLACES_MAX,
+    ARCHIVED_SOURCES_MAX,
+    PROTOCOL_VERSION,
+)
+from quorate.protocol.lineage import ArchivedPlace, Lineage
 from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.recovery import Marker, released_below
 from quorate.protocol.tls import Tls, tls_of_environment
@@ -50,9 +57,6 @@ from quorate.v1.store_pb2_grpc import StoreStub
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ANSWER_SECONDS_MAX = 5.0
-"""Seconds that a store may take to answer one call."""
 
 _channels: dict[tuple[int, str, Tls | None, Stamp], grpc.Channel] = {}
 """Channels by process, address, and TLS files. No channel survives a fork, or new files."""
@@ -146,16 +150,20 @@ class Stores:
     answer, or do not hold a message.
     """
 
-    def __init__(self, addresses: Sequence[str], topic_pattern: str = "") -> None:
+    def __init__(
+        self, addresses: Sequence[str], topic_pattern: str = "", timeouts: Timeouts = TIMEOUTS
+    ) -> None:
         """addresses: host:port of each store. Raises InvalidArgument if there is none.
 
-        topic_pattern: a regular expression; only sources whose whole topic it matches are asked
-        for. Empty: all.
+        - topic_pattern: a regular expression; only sources whose whole topic it matches are asked
+          for. Empty: all.
+        - timeouts: how long the stores are waited for.
         """
         if not addresses:
             raise InvalidArgument("stores", "none given; name them as a=host:port,b=host:port,…")
         self.addresses = tuple(addresses)
         self.topic_pattern = topic_pattern
+        self.timeouts = timeouts
         self.others: dict[SourceName, tuple[str, ...]] = {}
         """By source, the stores that no user named and that an answering store told of."""
 
@@ -173,31 +181,66 @@ class Stores:
 
         Raises Unreachable if no store answers, VersionMismatch if none speaks this version.
         """
-        return self.sources_within(ANSWER_SECONDS_MAX)
+        return self.sources_within(self.timeouts.answer_seconds)
+
+    def sources_with_news(self, archived: Mapping[SourceName, ArchivedPlace]) -> Catalogue:
+        """Return the sources of which something is new to an archive, and those it does not have.
+
+        archived: how far the archive has its sources. A source without news is left out: it is
+        stable up to there and no further, and each store that knows it was told of the archive.
+        Raises as `sources`.
+        """
+        places = dict(islice(archived.items(), ARCHIVED_PLACES_MAX))
+        while True:
+            said, silent = self._inventories(self.addresses, self.timeouts.answer_seconds, places)
+            if silent:
+                # Stores that no user named may know more, and all answers say who these are.
+                return self.sources()
+            differing = _differing(said, places)
+            if not differing:
+                self._learn(said)
+                return _catalogue(said, silent)
+            # The store that left one of them out is to tell of it, too, if it knows it.
+            places = {name: each for name, each in places.items() if name not in differing}
 
     def sources_within(self, grace: float) -> Catalogue:
         """Return the sources as `sources` does, but wait less for slow stores.
 
         grace: seconds to wait for each next answer once one store has answered.
         """
-        said, silent = _inventories(self.addresses, self.topic_pattern, grace)
+        said, silent = self._inventories(self.addresses, grace)
         self._learn(said)
         if silent:
-            more, silent_too = _inventories(self.all_others(), self.topic_pattern, grace)
+            more, silent_too = self._inventories(self.all_others(), grace)
             self._learn(more)
             said, silent = {**said, **more}, {**silent, **silent_too}
-        if not said:
-            raise nobody(silent)
-        limbo = tuple(
-            address
-            for address, answers in said.items()
-            if any(answer.HasField("store") and answer.store.limbo for answer in answers)
+        return _catalogue(said, silent)
+
+    def _inventories(
+        self,
+        addresses: Sequence[str],
+        grace: float,
+        archived: Mapping[SourceName, ArchivedPlace] = MappingProxyType({}),
+    ) -> tuple[_Said, dict[str, QuorateError]]:
+        """Return the answers of these stores, and the errors of the others, by address.
+
+        archived: how far an archive has sources, which are left out if nothing of them is new to
+        it.
+        """
+        request = store_v1.InventoryRequest(
+            protocol_version=PROTOCOL_VERSION,
+            topic_pattern=self.topic_pattern,
+            archived=(
+                store_v1.ArchivedPlace(
+                    source=source_to_wire(name), upto=each.upto, epoch=each.epoch
+                )
+                for name, each in archived.items()
+            ),
         )
-        return Catalogue(_merged(said), tuple(said), silent, limbo)
+        return _answers(addresses, request, self.timeouts.answer_seconds, grace)
 
     def _learn(self, said: _Said) -> None:
-        for answer in (each for answers in said.values() for each in answers):
-            source = answer.source
+        for source in (each for answers in said.values() for each in _sources(answers)):
             named = (*source.information.stores, *source.membership.stores)
             others = {each.address for each in named}.difference(self.addresses, [""])
             if others:
@@ -213,9 +256,10 @@ class Stores:
         request = store_v1.LocateRequest(
             source=source_to_wire(source), time_ns=time_ns, protocol_version=PROTOCOL_VERSION
         )
-        found, silent = _located(self.addresses, request)
+        found, silent = _located(self.addresses, request, self.timeouts.answer_seconds)
         if silent:
-            more, silent_too = _located(self.others.get(source, ()), request)
+            others = self.others.get(source, ())
+            more, silent_too = _located(others, request, self.timeouts.answer_seconds)
             found, silent = [*found, *more], {**silent, **silent_too}
         if not found:
             raise nobody(silent)
@@ -228,7 +272,8 @@ class Stores:
         The number must be stable. Raises as fetch.
         """
         order = self._order(source, 0)
-        with closing(fetch(call_fetch, order, source, lineage, first, first)) as pieces:
+        fetched = fetch(call_fetch, order, source, lineage, first, first, self.timeouts)
+        with closing(fetched) as pieces:
             piece = next(pieces)
         header = piece.header
         return (len(piece.frame) - header.body_at) / (header.last - header.first + 1)
@@ -243,7 +288,8 @@ class Stores:
 
         Raises as quorate.pipeline.stores.fetch.fetch.
         """
-        return fetch(call_fetch, self._order(source, turn), source, lineage, first, last)
+        order = self._order(source, turn)
+        return fetch(call_fetch, order, source, lineage, first, last, self.timeouts)
 
     def _order(self, source: SourceName, turn: int) -> list[str]:
         turn %= len(self.addresses)
@@ -270,7 +316,7 @@ class Stores:
                     protocol_version=PROTOCOL_VERSION,
                 )
                 try:
-                    stub_of(address).Archived(request, timeout=ANSWER_SECONDS_MAX)
+                    stub_of(address).Archived(request, timeout=self.timeouts.answer_seconds)
                 except grpc.RpcError as error:
                     failed[address] = error_from_blocking_call(address, error)
                     break
@@ -294,18 +340,20 @@ _Said = dict[str, list[store_v1.InventoryResponse]]
 """By address, the answers of each store."""
 
 
-def _inventories(
-    addresses: Sequence[str], topic_pattern: str, grace: float
+def _sources(answers: Iterable[store_v1.InventoryResponse]) -> Iterator[store_v1.SourceInventory]:
+    return chain.from_iterable(answer.sources for answer in answers)
+
+
+def _answers(
+    addresses: Sequence[str], request: store_v1.InventoryRequest, seconds: float, grace: float
 ) -> tuple[_Said, dict[str, QuorateError]]:
-    """Return the answers of these stores, and the errors of the others, by address."""
-    request = store_v1.InventoryRequest(
-        protocol_version=PROTOCOL_VERSION, topic_pattern=topic_pattern
-    )
+    """Return the answers of these stores, and the errors of the others, by address.
+
+    - seconds: that a store may take for its answer.
+    - grace: seconds to wait for each next answer once one store has answered.
+    """
     heard: queue.Queue[tuple[str, list[store_v1.InventoryResponse] | QuorateError]] = queue.Queue()
-    calls = {
-        address: stub_of(address).Inventory(request, timeout=ANSWER_SECONDS_MAX)
-        for address in addresses
-    }
+    calls = {address: stub_of(address).Inventory(request, timeout=seconds) for address in addresses}
     for address, call in calls.items():
         threading.Thread(target=_hear, args=(address, call, heard), daemon=True).start()
     said: _Said = {}
@@ -325,6 +373,28 @@ def _inventories(
     return said, silent
 
 
+def _differing(said: _Said, archived: Mapping[SourceName, ArchivedPlace]) -> set[SourceName]:
+    """Return the sources of an archive that some stores named, and others did not."""
+    named = [
+        archived.keys() & {source_from_wire(each.source) for each in _sources(answers)}
+        for answers in said.values()
+    ]
+    by_all = named[0].intersection(*named)
+    return by_all.union(*named).difference(by_all)
+
+
+def _catalogue(said: _Said, silent: dict[str, QuorateError]) -> Catalogue:
+    """Return what these stores say together. Raises as Stores.sources."""
+    if not said:
+        raise nobody(silent)
+    limbo = tuple(
+        address
+        for address, answers in said.items()
+        if any(answer.HasField("store") and answer.store.limbo for answer in answers)
+    )
+    return Catalogue(_merged(said), tuple(said), silent, limbo)
+
+
 def _hear(
     address: str,
     call: Iterable[store_v1.InventoryResponse],
@@ -337,12 +407,11 @@ def _hear(
 
 
 def _located(
-    addresses: Sequence[str], request: store_v1.LocateRequest
+    addresses: Sequence[str], request: store_v1.LocateRequest, seconds: float
 ) -> tuple[list[int], dict[str, QuorateError]]:
     """Return the numbers that stores answered, and the errors of the others by address."""
     calls = {
-        address: stub_of(address).Locate.future(request, timeout=ANSWER_SECONDS_MAX)
-        for address in addresses
+        address: stub_of(address).Locate.future(request, timeout=seconds) for address in addresses
     }
     found: list[int] = []
     silent: dict[str, QuorateError] = {}
@@ -378,11 +447,9 @@ def call_fetch(address: str, request: v1.FetchRequest) -> BlockingCall:
 def _merged(said: _Said) -> dict[SourceName, KnownSource]:
     by_name: dict[SourceName, list[tuple[str, store_v1.SourceInventory]]] = {}
     for address, answers in said.items():
-        for answer in answers:
-            known = answer.source
-            if not answer.HasField("source") or known.deletion or not known.begun_epoch:
-                continue
-            by_name.setdefault(source_from_wire(known.source), []).append((address, known))
+        for known in _sources(answers):
+            if known.begun_epoch and not known.deletion:
+                by_name.setdefault(source_from_wire(known.source), []).append((address, known))
     return {name: _merge(name, by_name[name]) for name in sorted(by_name)}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from quorate.pipeline.errors import MessagesGone
+from quorate.pipeline.timeouts import TIMEOUTS, Timeouts
 from quorate.protocol.answers import AnswerReading, Corrupt, JoinedAnswer, Piece, fetch_request
 from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import (
@@ -29,10 +30,6 @@ from quorate.transport.delays import delay
 from quorate.transport.fetch import BlockingCall, BlockingFetchCall
 from quorate.v1 import messages_pb2 as v1
 
-SILENCE_SECONDS_MAX = 5.0
-"""A store that owes an answer and has said nothing for so long counts as hung."""
-PATIENCE_SECONDS = 10.0
-"""How long the stores are asked again while none can be reached, or none can say."""
 TROUBLE_SECONDS = 30.0
 """How long a store that could not be reached, or hung, is the last one to be asked."""
 Fetch = Callable[[str, v1.FetchRequest], BlockingCall]
@@ -74,6 +71,7 @@ def fetch(
     lineage: Lineage,
     first: int,
     last: int,
+    timeouts: Timeouts = TIMEOUTS,
 ) -> Generator[Piece, None, None]:
     """Yield the messages [first, last], each once and in order; they must be stable.
 
@@ -91,7 +89,7 @@ def fetch(
         addresses = [*addresses[1:], address]
         before = first
         try:
-            with answers_of(call, address, source, first, last) as answers:
+            with answers_of(call, address, source, first, last, timeouts) as answers:
                 for piece in _pieces(answers, address, source, lineage, last, said):
                     yield piece
                     first = piece.last + 1
@@ -114,7 +112,7 @@ def fetch(
             raise said.mismatched[address]
         _check_gone(said, addresses, source, first, last)
         now = time.monotonic()
-        give_up_at = give_up_at or now + PATIENCE_SECONDS
+        give_up_at = give_up_at or now + timeouts.retry_seconds
         if now >= give_up_at:
             raise MissingMessages(str(source), first, last, _told(said.cannot_say))
         rounds, silent = rounds + 1, 0
@@ -132,13 +130,18 @@ def _only(said: _Said, address: str) -> _Said:
 
 
 def answers_of(
-    call: Fetch, address: str, source: SourceName, first: int, last: int
+    call: Fetch,
+    address: str,
+    source: SourceName,
+    first: int,
+    last: int,
+    timeouts: Timeouts = TIMEOUTS,
 ) -> BlockingFetchCall:
     """Ask one store for a range. A store that hangs, or breaks off before its end, is an error."""
     wanted = Range(first, last)
     reading = AnswerReading(address, source, wanted)
     under_way = call(address, fetch_request(source, wanted))
-    return BlockingFetchCall(reading, under_way, SILENCE_SECONDS_MAX)
+    return BlockingFetchCall(reading, under_way, timeouts.silence_seconds)
 
 
 def _pieces(

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 import grpc
 
 from quorate.pipeline.stores.client import (
-    ANSWER_SECONDS_MAX,
     channel_to,
 )
+from quorate.pipeline.timeouts import ANSWER_SECONDS_MAX
 from quorate.protocol.answers import AnswerReading, Corrupt, Piece, fetch_request
 from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import BrokenAnswer, NoQuorum, QuorateError, joined
@@ -71,10 +71,9 @@ def _highs(address: str, wanted: Callable[[SourceName], bool]) -> Iterator[tuple
         request, timeout=ANSWER_SECONDS_MAX
     )
     for answer in answers:
-        if answer.HasField("source") and answer.source.held:
-            name = source_from_wire(answer.source.source)
-            if wanted(name):
-                yield name, answer.source.held[-1].last
+        for source in answer.sources:
+            if source.held and wanted(name := source_from_wire(source.source)):
+                yield name, source.held[-1].last
 
 
 def _marker(address: str, source: SourceName, number: int) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from quorate.pipeline.options import Options, named_stores, parse_boolean
+from quorate.pipeline.options import Options, named_stores, parse_boolean, parse_seconds
 from quorate.pipeline.write.resuming import WriteBatch
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import check_topic
@@ -51,8 +51,8 @@ def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
         topic=options.parsed("topic", check_topic, ""),
         write_id="" if streaming else options.parsed("writeId", str, ""),
         batch=0 if streaming else options.parsed("batchId", int, 0),
-        timeout=options.parsed("timeout", _seconds, TIMEOUT_SECONDS),
-        state_lifetime=options.parsed("stateLifetime", _seconds, None),
+        timeout=options.parsed("timeout", parse_seconds, TIMEOUT_SECONDS),
+        state_lifetime=options.parsed("stateLifetime", parse_seconds, None),
         fail_on_rows_differ=options.parsed("failOnRowsDiffer", parse_boolean, True),
     )
     if streaming:
@@ -88,13 +88,3 @@ def _layout(options: Options) -> Layout:
             "option intergroup", "has no effect without the option groups; give both"
         )
     return Layout.plain(stores)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise InvalidArgument("seconds", f"{text!r} is not a number above 0")
-    return seconds

@@ -7,15 +7,17 @@ a source that exists at its end is never left out.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import ArchivedPlace
 from quorate.protocol.patterns import TopicPattern, topic_pattern
 from quorate.protocol.wire import (
     source_from_wire,
 )
 from quorate.store.engine import Engine
+from quorate.store.rpc.long_requests import archived_places
 from quorate.store.rules.peer_wire import (
     source_inventory,
 )
@@ -26,6 +28,11 @@ from quorate.store.tasks.peer_answers import announce_replacement
 from quorate.store.turns import Turn
 from quorate.v1 import store_pb2 as store_v1
 
+_PAGE_SOURCES = 256
+"""The most sources of one response."""
+_PAGE_BYTES = 256 * 1024
+"""The size above which a response takes no further source."""
+
 
 async def inventory(
     engine: Engine, me: store_v1.Greeting, request: store_v1.InventoryRequest, turn: Turn
@@ -34,8 +41,8 @@ async def inventory(
 
     turn: the turns of this call.
 
-    Raises StorageFailed, or InvalidArgument if the asking store has the same name, or if the topic
-    pattern is none.
+    Raises StorageFailed. Raises InvalidArgument if the asking store has the same name, the topic
+    pattern is none, or the request names too many sources.
     """
     asker = request.greeting
     remembered = await _greeted(engine, me, asker) if request.HasField("greeting") else None
@@ -53,15 +60,28 @@ async def inventory(
         )
     ]
     wanted = _wanted(request)
+    archived = await archived_places(request.archived, turn)
     if not request.without_sources:
-        responses += [
-            store_v1.InventoryResponse(source=each)
-            async for each in _each_source(engine, wanted, turn)
-        ]
+        responses += [page async for page in _pages(_each_source(engine, wanted, archived, turn))]
     # The rows behind these answers may not be durable yet.
     await engine.writer.durable(engine.writer.submit(()))
     for response in responses:
         yield response
+
+
+async def _pages(
+    sources: AsyncIterator[store_v1.SourceInventory],
+) -> AsyncIterator[store_v1.InventoryResponse]:
+    """Yield responses of many sources each. A response costs far more than what it says of one."""
+    page, size = store_v1.InventoryResponse(), 0
+    async for source in sources:
+        page.sources.append(source)
+        size += source.ByteSize()
+        if len(page.sources) >= _PAGE_SOURCES or size >= _PAGE_BYTES:
+            yield page
+            page, size = store_v1.InventoryResponse(), 0
+    if page.sources:
+        yield page
 
 
 async def _greeted(
@@ -100,7 +120,7 @@ def _wanted(request: store_v1.InventoryRequest) -> Wanted:
 
 
 async def _each_source(
-    engine: Engine, wanted: Wanted, turn: Turn
+    engine: Engine, wanted: Wanted, archived: Mapping[SourceName, ArchivedPlace], turn: Turn
 ) -> AsyncIterator[store_v1.SourceInventory]:
     """Yield the live sources, then the deleted ones, then those that came to live meanwhile.
 
@@ -113,7 +133,8 @@ async def _each_source(
             told.add(source)
         elif (state := engine.core.sources.get(source)) is not None:
             told.add(source)
-            yield _live(engine, state)
+            if not _is_archived(state, archived.get(source)):
+                yield _live(engine, state)
     for source in _names(engine.core.identities.tombstones, wanted):
         await turn.pause()
         if _matches(wanted, source):
@@ -133,6 +154,20 @@ def _names(known: Collection[SourceName], wanted: Wanted) -> list[SourceName]:
 
 def _matches(wanted: Wanted, source: SourceName) -> bool:
     return not isinstance(wanted, TopicPattern) or wanted.matches(source.topic)
+
+
+def _is_archived(state: SourceState, place: ArchivedPlace | None) -> bool:
+    """Return whether nothing of a source is new to an archive that has it so far.
+
+    The store was told so by a job that had compared the histories. A stream that is begun anew
+    forgets what it was told.
+    """
+    held = state.held
+    return (
+        place is not None
+        and held.stable_upto == place.upto <= held.archived_upto
+        and state.lineage.epoch_at(place.upto) == place.epoch
+    )
 
 
 def _live(engine: Engine, state: SourceState) -> store_v1.SourceInventory:

@@ -13,16 +13,19 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from quorate.protocol.errors import Closed, InvalidArgument
+from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import (
     ACKNOWLEDGEMENTS_MAX,
+    ARCHIVED_PLACES_MAX,
     LINEAGE_TERMS_MAX,
     RANGES_MAX,
     SEQUENCE_MAX,
 )
-from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.wire import lineage_from_wire, lineage_to_wire
+from quorate.protocol.lineage import ArchivedPlace, Lineage, Term
+from quorate.protocol.wire import lineage_from_wire, lineage_to_wire, source_from_wire
 from quorate.store.turns import Turn
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
 
 Request = TypeVar("Request")
 _DESCRIPTION_BYTES_MAX = 64 * 1024
@@ -49,6 +52,22 @@ def check_description(what: str, described: Message) -> None:
     """Raise InvalidArgument if a source describes itself, or its policies, at too great length."""
     if (size := described.ByteSize()) > _DESCRIPTION_BYTES_MAX:
         raise InvalidArgument(what, f"has {size:,} bytes; {_DESCRIPTION_BYTES_MAX:,} are the most")
+
+
+async def archived_places(
+    entries: Sequence[store_v1.ArchivedPlace], turn: Turn
+) -> dict[SourceName, ArchivedPlace]:
+    """Return how far an archive has each source that a request names. Raises InvalidArgument.
+
+    turn: the turns of this call.
+    """
+    _check_count("archived", len(entries), ARCHIVED_PLACES_MAX)
+    places: dict[SourceName, ArchivedPlace] = {}
+    for at in range(0, len(entries), _TERMS_AT_ONCE):
+        for each in entries[at : at + _TERMS_AT_ONCE]:
+            places[source_from_wire(each.source)] = ArchivedPlace(each.upto, each.epoch)
+        await turn.pause()
+    return places
 
 
 async def lineage_of(entries: Sequence[v1.LineageEntry], turn: Turn) -> Lineage:

@@ -129,9 +129,8 @@ async def read_inventory(
     async for response in responses:
         if response.HasField("store"):
             store = response.store
-        else:
-            name = source_from_wire(response.source.source)
-            sources[name] = knowledge_from_wire(response.source)
+        for source in response.sources:
+            sources[source_from_wire(source.source)] = knowledge_from_wire(source)
     if store is None:
         raise InvalidArgument("inventory", f"of {address} has no greeting that names the store")
     answer = PeerAnswer(
