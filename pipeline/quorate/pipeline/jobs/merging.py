@@ -59,6 +59,7 @@ def merged(ranges: Sequence[SourceRange], read: Read) -> Iterator[Replayed]:
     """Yield the messages of ranges by time, topic, source and sequence number.
 
     A message whose source had put its clock back has the place of the message before it.
+
     ranges: those of one source follow on each other, in the order of their numbers.
     """
     by_source = [list(each) for _, each in groupby(ranges, attrgetter("source"))]

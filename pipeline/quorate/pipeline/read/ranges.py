@@ -1,4 +1,4 @@
-"""What a table or a stream has: ranges of sources, from the options and the stores' answers.
+"""The ranges of sources that a table or a stream reads, from options and the stores' answers.
 
 Nothing here knows Spark. How ranges become partitions is in quorate.pipeline.read.batch_reader.
 """
