@@ -12,7 +12,7 @@ from quorate.pipeline.options import (
     parse_time,
     read_options,
 )
-from quorate.pipeline.read.batch_reader import stores_of
+from quorate.pipeline.read.ranges import stores_of
 from quorate.pipeline.timeouts import Timeouts
 from quorate.pipeline.write.options import write_options
 from quorate.protocol.errors import InvalidArgument

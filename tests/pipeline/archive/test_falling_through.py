@@ -24,7 +24,7 @@ from tests.pipeline.group import Group, numbered
 from quorate.pipeline import schema
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.falling_through import StoresAndArchive
-from quorate.pipeline.read.batch_reader import read_part
+from quorate.pipeline.read.ranges import read_part
 from quorate.pipeline.stores.client import Stores
 from quorate.pipeline.stores.planning import (
     Part,

@@ -24,6 +24,7 @@ if sys.orig_argv[1:3] == ["-m", "pyspark.daemon"]:
     import pyspark.worker  # noqa: F401
 
     import quorate.pipeline.read.batch_reader
+    import quorate.pipeline.read.ranges
     import quorate.pipeline.read.state_reader
     import quorate.pipeline.read.stream_reader
     import quorate.pipeline.spark.sessions

@@ -15,8 +15,8 @@ from quorate.pipeline.options import read_options
 from quorate.pipeline.read.batch_reader import (
     BatchReader,
     StoresPartition,
-    stores_of,
 )
+from quorate.pipeline.read.ranges import stores_of
 from quorate.pipeline.schema import ARROW
 from quorate.pipeline.stores.client import Stores
 from quorate.protocol.errors import InvalidArgument, MissingMessages, UnknownTopic

@@ -8,7 +8,7 @@ import pytest
 
 from quorate.pipeline.errors import MessagesGone
 from quorate.pipeline.options import EARLIEST, LATEST, BoundKind, ReadBound
-from quorate.pipeline.read.batch_reader import (
+from quorate.pipeline.read.ranges import (
     begins_at,
     ends_at,
     read_part,

@@ -15,6 +15,7 @@ from quorate.console.ui.exits import say
 from quorate.console.ui.options import (
     Groups,
     Intergroup,
+    Master,
     OutputFormat,
     Stores,
     Topics,
@@ -63,6 +64,7 @@ def backtest(
         str,
         typer.Option("--speed", metavar="N|max", help="How many times faster than the original."),
     ] = "1",
+    master: Master = None,
     stores: Stores = None,
     group: Groups = None,
     intergroup: Intergroup = None,
@@ -73,7 +75,7 @@ def backtest(
     With --to, each message is sent with its key and properties. The property original-time has its
     own time. Ctrl-C ends the replay cleanly; a replay with --name can go on later.
 
-    Needs the extra `spark`.
+    Needs the extra `archive`, and with --master the extra `spark`.
     """
     settings = resolve(
         context.meta, stores=stores, groups=group or (), intergroup=intergroup, output=output
@@ -92,6 +94,7 @@ def backtest(
         since=since,
         until=until,
         archive=archive,
+        master=master,
         told=say,
     )
     _show(report, settings.output)

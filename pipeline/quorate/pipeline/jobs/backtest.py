@@ -1,7 +1,8 @@
 """The backtest: it replays messages of the stores and the archive, in the order of time.
 
-Spark sorts the rows and hands them over partition by partition. While one partition is replayed,
-the next is fetched. quorate.pipeline.jobs.replay keeps the pace.
+What stores and an archive have is merged by quorate.pipeline.jobs.merging. The rows of a DataFrame
+are sorted by Spark, and handed over partition by partition. While one partition is replayed, the
+next is fetched. quorate.pipeline.jobs.replay keeps the pace.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as f
-
+from quorate.pipeline.jobs.merging import StoredTable
 from quorate.pipeline.jobs.replay import (
     Clock,
     Pace,
@@ -83,7 +83,7 @@ def _text(time_us: int | None) -> str | None:
 
 
 def backtest(
-    table: DataFrame,
+    table: DataFrame | StoredTable,
     function: Callable[[Replayed], object],
     *,
     speed: float = 1.0,
@@ -92,10 +92,11 @@ def backtest(
 ) -> BacktestReport:
     """Call a function with each message of the table, in the order of time, at a pace.
 
-    The order is that of time, topic, source and sequence number. A source whose clock was put back
-    is replayed in the order of its clock. Ctrl-C ends the replay, and the report says so.
+    The order is that of time, topic, source and sequence number. If the clock of a source was put
+    back, Spark goes by its clock, and a StoredTable by its numbers. Ctrl-C ends the replay, and the
+    report says so.
 
-    - table: the rows of format("quorate").
+    - table: the rows of format("quorate"), or a table that no Spark reads.
     - speed: times faster than the original; quorate.pipeline.jobs.replay.FLAT_OUT waits for
       nothing.
     - told: a function that gets a line about the progress every second.
@@ -103,12 +104,12 @@ def backtest(
     Raises InvalidArgument, and FunctionFailed, caused by the error of the function.
     """
     report = BacktestReport(ReplayProgress())
-    _run(report, ordered(table), FunctionSink(function), speed, clock, told)
+    _run(report, _messages_of(table, None), FunctionSink(function), speed, clock, told)
     return report
 
 
 def backtest_to(
-    table: DataFrame,
+    table: DataFrame | StoredTable,
     to: str,
     layout: Layout,
     *,
@@ -131,14 +132,14 @@ def backtest_to(
     report = BacktestReport(ReplayProgress())
     with TopicsSink(to, layout, name) as sink:
         report.resumed_at = sink.position
-        _run(report, after(ordered(table), sink.position), sink, speed, clock, told)
+        _run(report, _messages_of(table, sink.position), sink, speed, clock, told)
     report.last = sink.last
     return report
 
 
 def _run(
     report: BacktestReport,
-    rows: DataFrame,
+    messages: Generator[Replayed, None, None],
     sink: Sink,
     speed: float,
     clock: Clock | None,
@@ -146,16 +147,26 @@ def _run(
 ) -> None:
     pace = Pace(speed)
     try:
-        with closing(messages(rows)) as each:
-            replay(each, sink, pace, clock or WallClock(), report.progress, told)
+        with closing(messages):
+            replay(messages, sink, pace, clock or WallClock(), report.progress, told)
     except KeyboardInterrupt:
         report.interrupted = True
         # Messages that were handed over are sent.
         sink.flush()
 
 
+def _messages_of(
+    table: DataFrame | StoredTable, position: Position | None
+) -> Generator[Replayed, None, None]:
+    if isinstance(table, StoredTable):
+        return table.messages(position)
+    return messages(after(ordered(table), position))
+
+
 def ordered(table: DataFrame) -> DataFrame:
     """Return the rows in the order of the replay, with their time as a number of µs."""
+    from pyspark.sql import functions as f
+
     return table.select(
         f.unix_micros("timestamp").alias("time_us"),
         "topic",
@@ -172,6 +183,8 @@ def ordered(table: DataFrame) -> DataFrame:
 
 def after(rows: DataFrame, position: Position | None) -> DataFrame:
     """Return the rows behind a position; all rows if it is None."""
+    from pyspark.sql import functions as f
+
     if position is None:
         return rows
     here = f.struct(*_ORDER)

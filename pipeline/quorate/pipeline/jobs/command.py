@@ -36,13 +36,14 @@ from quorate.protocol.patterns import pattern_of, topic_pattern
 from quorate.protocol.times import age_of, later_ns
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from quorate.pipeline.archive.archiving import ArchiveReport
     from quorate.pipeline.archive.tasks import Run
     from quorate.pipeline.archive.upkeep import CompactReport, VacuumReport
     from quorate.pipeline.audit.verdict import AuditReport
     from quorate.pipeline.jobs.backtest import BacktestReport
+    from quorate.pipeline.jobs.merging import StoredTable
     from quorate.pipeline.jobs.restore import RestoreReport
     from quorate.pipeline.jobs.stats import StatsReport
     from quorate.pipeline.stores.client import Catalogue
@@ -322,11 +323,12 @@ def run_backtest(
     since: str | None = None,
     until: str | None = None,
     archive: str | None = None,
+    master: str | None = None,
     told: Told,
 ) -> BacktestReport:
     """Run `quorate backtest`.
 
-    function: `module:name`; speed: a number, or `max`.
+    function: `module:name`; speed: a number, or `max`; master: as of run_archive.
     Raises UnknownTopic, InvalidArgument, JavaNotFound, and as
     quorate.pipeline.jobs.backtest.backtest_to.
     """
@@ -349,18 +351,29 @@ def run_backtest(
 
         check_target(to)
     _check_table(options, topics, topics_pattern)
-    with _session("backtest", told) as spark:
-        from quorate.pipeline.jobs.backtest import (
-            backtest,
-            backtest_to,
-        )
+    from quorate.pipeline.jobs.backtest import backtest, backtest_to
 
-        table = spark.read.format("quorate").options(**options).load()
+    with _table("backtest", options, told, master) as table:
         if called is not None:
             return backtest(table, called, speed=times_faster, told=told)
         assert to is not None
         name = name or str(uuid.uuid4())
         return backtest_to(table, to, layout, name=name, speed=times_faster, told=told)
+
+
+@contextlib.contextmanager
+def _table(
+    job: str, options: Mapping[str, str], told: Told, master: str | None
+) -> Iterator[DataFrame | StoredTable]:
+    """Give a job the messages that options select. Where it runs is decided as for _workers."""
+    if master is None and not submitted():
+        from quorate.pipeline.jobs.merging import StoredTable
+        from quorate.pipeline.options import read_options
+
+        yield StoredTable(read_options(options))
+        return
+    with _session(job, told, master) as spark:
+        yield spark.read.format("quorate").options(**options).load()
 
 
 def unmatched(topics: Sequence[str], pattern: str | None, known: Collection[str]) -> Iterator[str]:
@@ -392,7 +405,7 @@ def _check_table(
 ) -> None:
     """Raise UnknownTopic or Unreachable, which Spark would bury in a long trace."""
     from quorate.pipeline.options import read_options
-    from quorate.pipeline.read.batch_reader import stores_of
+    from quorate.pipeline.read.ranges import stores_of
 
     every = {name: options[name] for name in ("stores", "archive") if name in options}
     _check_known(topics, topics_pattern, stores_of(read_options(every)).sources())
@@ -661,6 +674,7 @@ def _add_backtest(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", help="go on where the replay of this name ended")
     parser.add_argument("--speed", default="1", help="times faster than the original, or max")
+    _add_master(parser)
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         report = run_backtest(
@@ -674,6 +688,7 @@ def _add_backtest(parser: argparse.ArgumentParser) -> None:
             since=given.since,
             until=given.until,
             archive=given.archive,
+            master=given.master,
             told=say,
         )
         return INTERRUPTED if report.interrupted else DONE, report.as_object()

@@ -43,6 +43,8 @@ class Replayed:
     properties: Mapping[str, bytes]
     deleted: bool = False
     expires: datetime | None = None
+    sent_us: int | None = None
+    """The time of the message in µs since 1970; None: that of its position."""
 
     @property
     def topic(self) -> str:
@@ -51,7 +53,7 @@ class Replayed:
     @property
     def time(self) -> datetime:
         """The time at which the message was first sent, in UTC."""
-        return as_time(self.position.time_us)
+        return as_time(self.position.time_us if self.sent_us is None else self.sent_us)
 
 
 def as_time(time_us: int) -> datetime:

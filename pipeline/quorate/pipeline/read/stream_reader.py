@@ -2,7 +2,7 @@
 
 Spark keeps one StreamReader while a query runs, in a process that it may kill at any time, and asks
 it for offsets. Workers call read() on copies. The two offsets of a micro-batch alone determine its
-messages. How a partition becomes rows is in quorate.pipeline.read.batch_reader.
+messages. How a partition becomes rows is in quorate.pipeline.read.ranges.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from pyspark.sql.streaming.datasource import (
 from quorate.pipeline.errors import OffsetsBehind
 from quorate.pipeline.options import LATEST, BoundKind, ReadOptions
 from quorate.pipeline.read import offsets
-from quorate.pipeline.read.batch_reader import (
-    PartReader,
-    StoresPartition,
+from quorate.pipeline.read.batch_reader import PartReader, StoresPartition
+from quorate.pipeline.read.cursors import Cursor
+from quorate.pipeline.read.ranges import (
     begins_at,
     check_named,
     known_topics,
@@ -36,7 +36,6 @@ from quorate.pipeline.read.batch_reader import (
     sources_of,
     unmatched,
 )
-from quorate.pipeline.read.cursors import Cursor
 from quorate.pipeline.read.trigger import Trigger
 from quorate.pipeline.stores.client import (
     Catalogue,

@@ -186,8 +186,8 @@ class Stores:
     def sources_with_news(self, archived: Mapping[SourceName, ArchivedPlace]) -> Catalogue:
         """Return the sources of which something is new to an archive, and those it does not have.
 
-        archived: how far the archive has its sources. A source without news is left out: it is
-        stable up to there and no further, and each store that knows it was told of the archive.
+        archived: how far the archive has its sources. A source without news is left out. It is
+        stable up to there and no further, and each store that knows it was told so.
         Raises as `sources`.
         """
         places = dict(islice(archived.items(), ARCHIVED_PLACES_MAX))
