@@ -9,8 +9,8 @@ MessagePack has some values that JSON has not:
 - A timestamp becomes seconds since 1970 UTC, as the time of a message is.
 - An extension of any other type becomes None.
 
-JSON means what Python's own parser makes of it. A quicker one reads most payloads. All that it refuses,
-or might read otherwise, is left to Python's.
+JSON means what Python's own parser makes of it. A quicker one reads most payloads. All that it
+refuses, or might read otherwise, is left to Python's.
 """
 
 from __future__ import annotations
