@@ -71,7 +71,7 @@ class Authority:
             encipher_only=False,
             decipher_only=False,
         )
-        builder = _builder(name, name, key, days)
+        builder = _builder(name, name, key, key, days)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
         builder = builder.add_extension(usage, True)
         return cls(key, builder.sign(key, hashes.SHA256()))
@@ -93,7 +93,7 @@ class Authority:
         """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, identity)])
-        builder = _builder(subject, self._certificate.subject, key, days)
+        builder = _builder(subject, self._certificate.subject, key, self._key, days)
         purposes = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
         builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), False)
         names = [x509.DNSName(identity), *map(_host, hosts)]
@@ -107,8 +107,14 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: float
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    days: float,
 ) -> x509.CertificateBuilder:
+    """Return what all certificates have. From Python 3.13 on, clients ask for both identifiers."""
+    of_issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     now = datetime.now(UTC)
     ends = now + timedelta(days=days)
     return (
@@ -119,6 +125,8 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(min(now, ends) - _EARLIER)
         .not_valid_after(ends)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
+        .add_extension(of_issuer, False)
     )
 
 
