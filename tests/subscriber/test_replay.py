@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -346,6 +347,16 @@ async def test_of_two_with_one_name_the_older_is_told(client: Client) -> None:
         with pytest.raises(BookmarksTakenOver, match="risk"):
             await older.close()
     assert bookmarks.most_recent("risk") is not None
+
+
+def test_a_file_of_bookmarks_that_nobody_uses_any_more_is_closed(tmp_path: Path) -> None:
+    bookmarks = FileBookmarkStore(tmp_path / "risk.db")
+    bookmarks.claim("risk", "me")
+    connection = bookmarks._connection
+    assert connection is not None
+    del bookmarks
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
 
 
 async def test_a_bookmark_store_needs_a_name(client: Client) -> None:

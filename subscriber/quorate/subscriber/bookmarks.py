@@ -107,6 +107,10 @@ class FileBookmarkStore:
                 self._connection.close()
                 self._connection = None
 
+    def __del__(self) -> None:
+        """Close the file, quietly: all that was saved is on the disk already."""
+        self.close()
+
     def _run(self, statement: str, values: tuple[str, ...]) -> tuple[int, list[tuple[str | None]]]:
         with self._lock:
             try:
