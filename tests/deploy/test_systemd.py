@@ -94,6 +94,7 @@ def test_the_user_of_the_units_is_made_by_the_file_for_it() -> None:
 
 
 def test_the_archive_runs_each_night_by_a_command_that_there_is(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra archive is not installed")
     timer = UNITS / "quorate-archive.timer"
     assert (UNITS / ARCHIVE).exists(), "a timer starts the service of its name"
     (when,) = settings(timer)["Timer"]["OnCalendar"]

@@ -9,6 +9,8 @@ import pytest
 from tests import seams
 from typer.testing import CliRunner
 
+pytest.importorskip("pyarrow", reason="the extra archive is not installed")
+
 from quorate.console import main
 from quorate.pipeline.archive.archiving import ArchiveReport, SourceArchived
 from quorate.pipeline.archive.upkeep import CompactReport, VacuumReport

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 from tests import seams
+
+pytest.importorskip("pyarrow", reason="the extra archive is not installed")
+
 from tests.pipeline.audit.test_verdict import WHOLE, facts
 from typer.testing import CliRunner, Result
 
