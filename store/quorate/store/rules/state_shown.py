@@ -7,6 +7,7 @@ the messages of a batch see quorate.protocol.filters.messages.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -37,12 +38,13 @@ class ShownRows:
         self._reader = reader
         self._whole = whole
         self._rows: Sequence[Candidate] = ()
-        self._documents = Documents(reader, self._payloads)
+        self._documents = Documents(reader, partial(_payloads, whole, ()))
 
     def at(self, rows: Sequence[Candidate]) -> ShownRows:
         """Go to these rows, and return this object."""
         self._rows = rows
-        self._documents = Documents(self._reader, self._payloads)
+        # A method of this object would keep it, and so the frozen table, until a collection.
+        self._documents = Documents(self._reader, partial(_payloads, self._whole, rows))
         return self
 
     def facts(self, about: About, rows: Rows) -> list[Any]:
@@ -63,12 +65,15 @@ class ShownRows:
         """Return the decoded payload of each; None: it is not of its format."""
         return self._documents.of(rows)
 
-    def _payloads(self, rows: Rows) -> list[bytes]:
-        found = [self._rows[row] for row in rows]
-        whole = self._whole
-        if whole is not None:
-            found = [whole(row) if is_large(row) else row for row in found]
-        return [row.body[row.payload_at :] for row in found]
+
+def _payloads(
+    whole: Callable[[Candidate], Candidate] | None, of: Sequence[Candidate], rows: Rows
+) -> list[bytes]:
+    """Return the payloads of some rows."""
+    found = [of[row] for row in rows]
+    if whole is not None:
+        found = [whole(row) if is_large(row) else row for row in found]
+    return [row.body[row.payload_at :] for row in found]
 
 
 def large_alone(rows: list[Candidate]) -> Iterator[list[Candidate]]:
