@@ -14,6 +14,7 @@ from quorate.pipeline.stores.client import (
     KnownSource,
     Stores,
 )
+from quorate.pipeline.timeouts import TIMEOUTS, Timeouts
 from quorate.protocol.answers import Piece
 from quorate.protocol.attributes import checked_attributes
 from quorate.protocol.errors import MissingMessages, QuorateError
@@ -88,8 +89,13 @@ class Stream:
 class FakeStores(Stores):
     """Answers from memory."""
 
-    def __init__(self, streams: dict[SourceName, Stream], topic_pattern: str = "") -> None:
-        super().__init__(["h:1", "h:2", "h:3"], topic_pattern)
+    def __init__(
+        self,
+        streams: dict[SourceName, Stream],
+        topic_pattern: str = "",
+        timeouts: Timeouts = TIMEOUTS,
+    ) -> None:
+        super().__init__(["h:1", "h:2", "h:3"], topic_pattern, timeouts)
         self.streams = streams
         self.archived: dict[SourceName, int] = {}
 
