@@ -13,6 +13,7 @@ from tests.simulation.test_mutations import (
     _old_epochs_are_sent,
     _unstable_is_forgotten,
 )
+from tests.simulation.weather import KINDS
 
 pytestmark = pytest.mark.long
 
@@ -48,9 +49,10 @@ def test_a_peer_that_breaks_the_protocol_costs_nothing_that_is_stable(
 ) -> None:
     """It may get stuck; what the store's guards do about it is what the mutations take out."""
     breach(monkeypatch)
-    # Chosen so that no store's copy rots under a number that comes with other content: then nobody
-    # can tell which of the two is right.
     weather = {
+        # No copy rots: under a number that comes with other content nobody can then tell which of
+        # the two is right.
+        "kinds": tuple(kind for kind in KINDS if kind not in ("flip_bit", "flip_in_need")),
         "honest": False,
         "proxies": False,
         "attributes": False,
