@@ -82,7 +82,7 @@ _log = logging.getLogger("quorate.store.tasks.lifecycle")
 
 LOOK_SECONDS = 0.5
 """Seconds from one look at all identities to the next."""
-REST_FACTOR = 50
+REST_FACTOR = 20
 """A look is followed by a rest that is this many times as long."""
 PURGE_ROWS = 1000
 """The count of rows of a deleted source that are removed at a time."""
