@@ -91,7 +91,7 @@ def without_seam(found: list[ast.AST]) -> list[int]:
 def test_each_seam_is_in_the_product(name: str) -> None:
     assert SEAMS[name].module.startswith("quorate.")
     if SEAMS[name].module.startswith("quorate.pipeline."):
-        pytest.importorskip("pyarrow", reason="the extra archive is not installed")
+        pytest.importorskip("deltalake", reason="the extra archive is not installed")
         pytest.importorskip("pyspark", reason="the extra spark is not installed")
     SEAMS[name].real()
 
