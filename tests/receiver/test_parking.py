@@ -83,7 +83,7 @@ async def test_a_session_whose_source_is_gone_has_no_tasks(
         assert more.total() < 60, "the others do not depend on the number of sources"
         assert all(DEAD not in session.peers._by_address for session in receiver._sessions.values())
         asked = [len(one.fetches) for store in group.stores for one in store.sources.values()]
-        assert max(asked) <= 1, "what stores say is not asked for again"
+        assert max(asked) <= 2, "what stores say is not asked for again and again"
 
 
 async def test_an_attached_session_has_no_tasks_that_fetch_or_acknowledge(group: Group) -> None:
