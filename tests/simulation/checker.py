@@ -67,7 +67,7 @@ class Checker:
         self._world = world
         self._honest = honest
         self.source = source
-        self._stores: dict[str, StoreOf] = {}
+        self.stores: dict[str, StoreOf] = {}
         self._written = Written(self.require)
         self._accepted: dict[tuple[int, int], bytes] = {}
         self._released: dict[tuple[int, int], bytes] = {}
@@ -152,14 +152,14 @@ class Checker:
         """
         forgot = store_disks.forgetful(self._destroyed.values(), self.source)
         late = {name for name, is_on_its_way in self._heard_late.items() if is_on_its_way()}
-        mistaken = store_disks.mistaken(self._stores.values(), self.source, self._heard_late)
+        mistaken = store_disks.mistaken(self.stores.values(), self.source, self._heard_late)
         failed = {*self.failed, store, *forgot, *mistaken, *late}
         return all(setup.recovers_from(failed) for setup in self._setups)
 
     def destroys(self, store: str) -> None:
         """All or some of its data is about to go: it counts as held as long as it is failed."""
         self._note_end()
-        actor = self._stores[store]
+        actor = self.stores[store]
         self.check_store(actor)
         held = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX)
         self._life.deleted.add(store)
@@ -176,10 +176,6 @@ class Checker:
             self.destroys(store)
         return tolerated
 
-    def store(self, label: str) -> StoreOf:
-        """Return the store, whether it runs or not."""
-        return self._stores[label]
-
     def copied(self, store: str) -> None:
         """A second process is about to run on a copy of its disk: nobody knows which is the one."""
         self.destroys(store)
@@ -195,9 +191,9 @@ class Checker:
         held = self.on_disk(gone, gone.disk.synced, 0, SEQUENCE_MAX)
         self.failed[gone.name].update(held)
         self._twice.discard(gone.name)
-        for label in [each for each in self._stores if each != gone.name]:
-            if self._stores[label].name == gone.name:
-                del self._stores[label]
+        for label in [each for each in self.stores if each != gone.name]:
+            if self.stores[label].name == gone.name:
+                del self.stores[label]
                 self._promised.pop(label, None)
                 self._unchecked.pop(label, None)
                 self.receivers.forgotten(label)
@@ -213,7 +209,7 @@ class Checker:
     def dropped_too_much(self) -> bool:
         """So many stores have removed the messages of a source that lives on elsewhere, by rule and
         after their grace, that the rest is not enough: only an operator can go on."""
-        waiting = store_disks.given_back(self._stores.values(), self.source)
+        waiting = store_disks.given_back(self.stores.values(), self.source)
         dropped = (self._dropped & self.failed.keys()) | waiting
         failed = self.failed.keys() | waiting
         return bool(dropped) and not all(setup.recovers_from(failed) for setup in self._named)
@@ -254,7 +250,7 @@ class Checker:
         """Whether the stream has left these for good, as the disks say: then the others have all
         that is stable, and from now on only their rules count. to_come: the source's, newest last.
         """
-        in_force = store_disks.alone_in_force(self._stores.values(), self.source)
+        in_force = store_disks.alone_in_force(self.stores.values(), self.source)
         if in_force is None or in_force not in {*to_come[0].variants()}:
             return False
         needed = range(0 if self.is_over() else len(self.stable_contents))[self.retained_from :]
@@ -272,7 +268,7 @@ class Checker:
 
     def switched_off(self, store: str) -> None:
         """It is never heard of again."""
-        for known in (self._stores, self.failed, self._let_go, self._promised, self._destroyed):
+        for known in (self.stores, self.failed, self._let_go, self._promised, self._destroyed):
             known.pop(store, None)
         self.receivers.forgotten(store)
         self.endings.raised(store)
@@ -291,7 +287,7 @@ class Checker:
         self._life.retained_from = max(self._life.retained_from, upto + 1)
 
     def started(self, store: StoreOf) -> None:
-        self._stores[store.label] = store
+        self.stores[store.label] = store
         self._receiver_rows.pop(store.label, None)
         tombstone = store.disk.synced.get(Table.META, [self._gone_key])[0]
         if tombstone is None:
@@ -311,7 +307,7 @@ class Checker:
         # change nothing is said of what is held.
         is_forgotten = any(write.table is Table.HELD for write in writes)
         if any(write.table is Table.SET_ASIDE for write in writes):
-            self.check_store(self._stores[store])
+            self.check_store(self.stores[store])
         ended = self.endings.receivers_ended(store, writes)
         self.receivers.over(store, ended)
         for write in writes:
@@ -343,7 +339,7 @@ class Checker:
     def _receiver_epoch(self, store: str, key: bytes) -> int:
         """In which epoch the store has a receiver that it deletes."""
         row = self._receiver_rows.get(store, {}).pop(key, None)
-        row = row or self._stores[store].disk.synced.get(Table.RECEIVERS, [key])[0]
+        row = row or self.stores[store].disk.synced.get(Table.RECEIVERS, [key])[0]
         assert row is not None, f"{store} deletes a receiver that it does not have"
         return unpack_receiver(row).epoch
 
@@ -363,13 +359,13 @@ class Checker:
             self._deleted.add(store)
         self.receivers.forgotten(store)
         # It is out of service already; its rows are there until this is durable.
-        actor, state = self._stores[store], as_it_was(tombstone)
+        actor, state = self.stores[store], as_it_was(tombstone)
         self.check_store(actor, state)
         had = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX, state)
         self.failed.setdefault(store, {}).update(had)
         if tombstone.dropped:
             self._dropped.add(store)
-        if not all(each.alive for each in self._stores.values()):
+        if not all(each.alive for each in self.stores.values()):
             self._world.reach("deleted while a store was away", store)
         self.endings.buried(store, tombstone, any_deleted=bool(self._life.deleted - {store}))
         self._life.deleted.add(store)
@@ -528,7 +524,7 @@ class Checker:
         # Of one that had no messages, all that a store can have is a part in it.
         has_part = self._has_messages if self._life.had else self._has_begun
         deleted = self._life.had & names <= self._life.deleted
-        return deleted and not any(has_part(self._stores[name]) for name in names)
+        return deleted and not any(has_part(self.stores[name]) for name in names)
 
     def _note_end(self) -> None:
         """If the stream is over, and no disk in place has any of it, remember that it once was."""
@@ -541,20 +537,20 @@ class Checker:
 
     def tells_end(self, store: str, life: Life) -> bool:
         """Whether the store deleted that stream, or knows that it was ended."""
-        known = self._stores.get(store)
+        known = self.stores.get(store)
         state = known.core.sources.get(self.source) if known is not None else None
         return self.endings.tells_end(store, state, life)
 
     def _in_place(self) -> list[StoreOf]:
         """The stores of the rules in force, but for those that were switched off."""
-        return [s for each in self._in_force for n in each.stores if (s := self._stores.get(n))]
+        return [s for each in self._in_force for n in each.stores if (s := self.stores.get(n))]
 
     def _is_deregistered(self) -> bool:
         return self.endings.is_deregistered(self._life, self._begun, self._setups)
 
     def is_gone(self) -> bool:
         """Whether it is over, and no store takes part in it: where anybody is says nothing."""
-        return self.is_over() and not any(map(self._has_begun, self._stores.values()))
+        return self.is_over() and not any(map(self._has_begun, self.stores.values()))
 
     def _has_begun(self, store: StoreOf) -> bool:
         return store_disks.begun_registration(store, self.source, self._life.begins_in) != b""
@@ -678,7 +674,7 @@ class Checker:
         failed: that is what the rules tolerate. One that runs twice is there twice."""
         found = {
             label: self.on_disk(store, store.disk.synced, first, last)
-            for label, store in self._stores.items()
+            for label, store in self.stores.items()
         }
         for name, had in (*self.failed.items(), *self._let_go.items()):
             has = found[name]
@@ -686,7 +682,7 @@ class Checker:
                 if sequence in had:
                     known = had[sequence]
                     has[sequence] = self._written.newer(sequence, has.get(sequence, known), known)
-        return [(self._stores[label].name, contents) for label, contents in found.items()]
+        return [(self.stores[label].name, contents) for label, contents in found.items()]
 
     def may_be_stable(self, life: Life, sequence: int, content: bytes) -> bool:
         """Whether enough stores have this content, by any rule; of a stream that is over nobody
@@ -711,7 +707,7 @@ class Checker:
 
     def check_stores(self) -> None:
         """What all stores hold is as it must be."""
-        for store in self._stores.values():
+        for store in self.stores.values():
             self.check_store(store)
 
     def check_store(self, store: StoreOf, of: SourceState | None = None) -> None:
@@ -746,7 +742,7 @@ class Checker:
 
     def registered_at(self, session_id: int, epoch: int) -> set[str]:
         """The stores on whose disks the receiver is registered in this epoch."""
-        return store_disks.registered_at(self._stores.values(), self.source, session_id, epoch)
+        return store_disks.registered_at(self.stores.values(), self.source, session_id, epoch)
 
     # The end.
 
@@ -758,7 +754,7 @@ class Checker:
         if upto < last:
             return f"{last} is not stable yet; that is so up to {upto}"
         for name in setup.stores:
-            state = self._stores[name].core.sources.get(self.source)
+            state = self.stores[name].core.sources.get(self.source)
             losses = state.losses if state is not None else ()
             lost = {n for part in losses for n in range(part.first, part.last + 1)}
             self.require(lost <= self.lost, "I1", f"{name} takes {losses} for lost")
@@ -770,7 +766,7 @@ class Checker:
             if self.stable_contents.get(sequence) != payload:
                 return f"{payload!r} is not stable under {sequence}"
         for name in setup.stores:
-            store = self._stores[name]
+            store = self.stores[name]
             held = self.on_disk(store, store.disk.synced, 0, upto)
             state = store.core.sources.get(self.source)
             if state is None or not state.takes_data:

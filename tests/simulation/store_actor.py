@@ -390,7 +390,7 @@ class StoreActor:
         if self.witnesses:
             copy = self.disk.snapshot()
             for name in list(self.witnesses):
-                if not remembers_more(self.checker.store(name), self.name, copy):
+                if not remembers_more(self.checker.stores[name], self.name, copy):
                     self.forgotten_by(name)
 
     def has_asked_a_witness(self, heard: Iterable[Heard]) -> bool:

@@ -506,7 +506,7 @@ async def _writes_on_and_greets(group: Group) -> bytes:
 
 @pytest.mark.expects_log("enters limbo|is in limbo")
 async def test_it_is_found_out_also_if_its_start_renews_the_incarnation(group: Group) -> None:
-    """What was only in memory is doubted then, and what was synced would not be."""
+    """The store doubts what it had only in memory. It would not doubt what it had synced."""
     await group.stop("c")
     group.overrides["c"] = {"topic": [{"pattern": "trades", "durability": "memory"}]}
     await group.start("c")
