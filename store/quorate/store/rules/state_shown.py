@@ -37,12 +37,11 @@ class ShownRows:
         self._topic = topic
         self._reader = reader
         self._whole = whole
-        self._rows: Sequence[Candidate] = ()
-        self._documents = Documents(reader, partial(_payloads, whole, ()))
+        self.at(())
 
     def at(self, rows: Sequence[Candidate]) -> ShownRows:
         """Go to these rows, and return this object."""
-        self._rows = rows
+        self._rows: Sequence[Candidate] = rows
         # A method of this object would keep it, and so the frozen table, until a collection.
         self._documents = Documents(self._reader, partial(_payloads, self._whole, rows))
         return self
