@@ -266,6 +266,7 @@ def test_topics_with_keys(tmp_path: Path) -> None:
         pattern = "accounts-.*"
         keys = ["account.id", "$properties.region"]
         missing = "null"
+        history_seconds = 600
         [[topic]]
         pattern = ".*"
         durability = "os"
@@ -276,6 +277,8 @@ def test_topics_with_keys(tmp_path: Path) -> None:
     assert accounts is not None
     assert orders.text == '["$key", "drop", 3600.0]'
     assert accounts.text == '["account.id", "$properties.region", "null"]'
+    # How far back queries may ask changes no row.
+    assert (orders.history_seconds, accounts.history_seconds) == (None, 600.0)
     assert found.keying_of("trades") is None
 
 
@@ -293,6 +296,9 @@ def test_topics_with_keys(tmp_path: Path) -> None:
         ('missing = "drop"', "topic.0: missing needs keys"),
         ("expires_seconds = 60", "topic.0: expires_seconds needs keys"),
         ('keys = "$key"\nexpires_seconds = 0', "topic.0.expires_seconds: "),
+        ("history_seconds = 60", "topic.0: history_seconds needs keys"),
+        ('keys = "$key"\nhistory_seconds = 0', "topic.0.history_seconds: "),
+        ('keys = "$key"\nhistory_seconds = inf', "topic.0.history_seconds: "),
     ],
 )
 def test_keys_that_cannot_be(tmp_path: Path, entry: str, problem: str) -> None:

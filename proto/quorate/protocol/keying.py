@@ -52,6 +52,7 @@ class Keying:
         "_is_raw",
         "_missing",
         "_reader",
+        "history_seconds",
         "payload",
         "text",
     )
@@ -62,12 +63,14 @@ class Keying:
         missing: Missing,
         expires_seconds: float | None = None,
         payload: PayloadFormat = PayloadFormat.JSON,
+        history_seconds: float | None = None,
     ) -> None:
         """Take the names of the fields, as filters have them. Raises InvalidArgument.
 
         - expires_seconds: after so long a row expires, unless its message says so; None: it does
           not.
         - payload: the format of the payloads.
+        - history_seconds: how long ago a time may be whose rows are asked for; None: any time.
         """
         if not 0 < len(keys) <= KEYS_MAX:
             raise InvalidArgument("keys", f"names {len(keys)} fields, not 1 to {KEYS_MAX}")
@@ -77,6 +80,8 @@ class Keying:
         self._reader = reader_of(payload, members_of(paths))
         self.payload = payload
         """The format of the payloads."""
+        self.history_seconds = history_seconds
+        """How long ago a time may be whose rows are asked for; None: any time."""
         self._missing = missing
         self._is_raw = [text.strip().lower() for text in keys] == [KEY]
         facts: list[str | float] = [*(text.strip() for text in keys), missing.value]

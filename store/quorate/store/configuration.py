@@ -136,6 +136,9 @@ class TopicConfiguration(BaseModel):
     expires_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Seconds after the time of a message at which its row expires, if the message does not say so
     itself. Give all stores of a group the same. Not given: it does not expire."""
+    history_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Seconds from now back to the earliest time of which a query may ask with `as_of`. So no query
+    searches the journal for long. Not given: as far back as the journal reaches."""
 
     @model_validator(mode="after")
     def _has_keys(self) -> Self:
@@ -143,6 +146,8 @@ class TopicConfiguration(BaseModel):
             raise ValueError("missing needs keys: it says what becomes of messages that lack one")
         if self.expires_seconds is not None and self.keys is None:
             raise ValueError("expires_seconds needs keys: it says when a row of a key expires")
+        if self.history_seconds is not None and self.keys is None:
+            raise ValueError("history_seconds needs keys: it says how old rows may be asked for")
         return self
 
 
@@ -520,6 +525,7 @@ class StoreConfiguration(BaseModel):
             Missing(entry.missing or "drop"),
             entry.expires_seconds,
             PayloadFormat(entry.payload),
+            entry.history_seconds,
         )
 
     def payload_of(self, topic: str) -> PayloadFormat:

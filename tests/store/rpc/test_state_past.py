@@ -15,6 +15,7 @@ from quorate.protocol.bookmarks import Place
 from quorate.protocol.errors import PastUnavailable
 from quorate.protocol.framing import read_header, read_payloads
 from quorate.protocol.identity import SourceName
+from quorate.protocol.keying import Keying, Missing
 from quorate.protocol.wire import position_from_wire
 from quorate.store.rules.retention import let_go
 from quorate.store.storage.index import entries
@@ -119,6 +120,21 @@ async def test_with_retention_an_answer_is_right_or_there_is_none() -> None:
     outcomes = await play_all(lets_go=True)
     assert outcomes["answer"] > 200
     assert outcomes["error"] > 200
+
+
+async def test_the_configuration_bounds_how_far_back_a_query_asks() -> None:
+    keying = Keying(["$key"], Missing.DROP, history_seconds=40e-9)
+    maker = Maker(keying_of=lambda topic: keying if topic == TOPIC else None)
+    maker.now = LATER
+    maker.begins(A, 1)
+    sends(maker, A, [Message(b"k", b"first", 10), Message(b"k", b"second", 70)])
+    await maker.all()
+    assert await rows_of(maker, 60) == {b"first": b"first"}
+    with pytest.raises(PastUnavailable, match="ask for more than 4e-08 s ago"):
+        await rows_of(maker, 59)
+    maker.now += 1
+    with pytest.raises(PastUnavailable):
+        await rows_of(maker, 60)
 
 
 GUARDS: dict[str, tuple[seams.Seam, Any]] = {

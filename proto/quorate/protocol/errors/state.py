@@ -36,7 +36,8 @@ class PastUnavailable(QuorateError):
         return (
             f"Store {self.store} no longer knows the state of {self.topic} as of {self.as_of}: "
             f"{self.detail}. Ask for a later time, or for one key; let the stores keep messages "
-            "for longer (retention_seconds)."
+            "for longer (retention_seconds), or let queries ask for earlier times "
+            "(history_seconds)."
         )
 
 

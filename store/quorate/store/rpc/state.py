@@ -101,6 +101,8 @@ class StateQueries:
         keyed = self.keyed(request.topic)
         payload = keyed.keying.payload.value
         asked = await self.run(lambda: _asked(request, keyed.keying))
+        if request.HasField("as_of_ns"):
+            self._check_is_asked(request.topic, keyed.keying, request.as_of_ns)
         await self._until_ready_for(request, check_running)
         if request.HasField("as_of_ns"):
             position = await self._past_position(request, check_running)
@@ -151,6 +153,18 @@ class StateQueries:
         response.end.count = view.count
         yield response
 
+    def _check_is_asked(self, topic: str, keying: Keying, as_of_ns: int) -> None:
+        """Raise PastUnavailable if the configuration lets nobody ask for a time so long ago."""
+        seconds = keying.history_seconds
+        if seconds is not None and as_of_ns < self._now_ns() - seconds * 1e9:
+            detail = f"its configuration lets nobody ask for more than {seconds:g} s ago"
+            raise self._past_unavailable(topic, as_of_ns)(detail)
+
+    def _past_unavailable(self, topic: str, as_of_ns: int) -> Callable[[str], PastUnavailable]:
+        """Return what makes the error of a past state, from the reason."""
+        store = self._engine.core.store
+        return partial(PastUnavailable, topic, store, moment_of(as_of_ns).isoformat())
+
     async def _past_position(
         self, request: store_v1.QueryStateRequest, check_running: Callable[[], None]
     ) -> Position:
@@ -169,7 +183,7 @@ class StateQueries:
     ) -> tuple[Past, StateView]:
         """Return what finds the rows of a past position, and their view once it has."""
         topic, as_of_ns = request.topic, request.as_of_ns
-        sources, store = self._engine.core.sources, self._engine.core.store
+        sources = self._engine.core.sources
         generations = self.making.generations(topic)
         streams = [
             PastStream(state, place.sequence)
@@ -183,7 +197,7 @@ class StateQueries:
             keyed,
             streams,
             as_of_ns,
-            partial(PastUnavailable, topic, store, moment_of(as_of_ns).isoformat()),
+            self._past_unavailable(topic, as_of_ns),
         )
         return past, StateView(past.reads(), keyed, topic, generations, as_of_ns)
 
