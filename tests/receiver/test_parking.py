@@ -306,3 +306,22 @@ async def test_a_topic_that_nobody_sends_is_said_once(
         assert receiver._events.kept() == [expected]
     said = [one for one in lines(caplog, logging.WARNING) if "no store has" in one]
     assert said == ["no store has a source of order yet; waiting for one. Known topics: orders."]
+
+
+async def test_a_look_at_a_store_that_was_planned_before_the_end_begins_nothing(
+    group: Group,
+) -> None:
+    """The end cancels all tasks, then planned looks; one of these can come between."""
+    await group.announce(live=True)
+    async with await opened(group) as receiver:
+        await told(receiver, event.SourceAttached)
+        acknowledger = receiver._acknowledger
+        await until(lambda: len(acknowledger._stores) == len(group.stores))
+        async with asyncio.TaskGroup() as over:
+            pass
+        tasks, acknowledger._tasks = acknowledger._tasks, over
+        for store in acknowledger._stores.values():
+            store.repeat_at = 0.0
+            acknowledger._look_after(store)
+        acknowledger._tasks = tasks
+        assert all(store.telling is None for store in acknowledger._stores.values())

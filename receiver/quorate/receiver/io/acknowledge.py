@@ -289,9 +289,16 @@ class Acknowledger:
             return  # The task looks again before it ends.
         due = self._due(store)
         if due:
-            store.telling = self._tasks.create_task(self._tell(store, due))
+            self._begin_to_tell(store, due)
         else:
             self._look_later(store)
+
+    def _begin_to_tell(self, store: _Store, due: _Due) -> None:
+        telling = self._tell(store, due)
+        try:
+            store.telling = self._tasks.create_task(telling)
+        except RuntimeError:
+            telling.close()  # The receiver ends, and this planned look came before its cleaning up.
 
     def _look_later(self, store: _Store) -> None:
         """Look after a store again when it is to be told something although nothing happens."""
