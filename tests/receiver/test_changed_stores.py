@@ -105,7 +105,9 @@ async def test_a_receiver_that_comes_back_finds_the_new_stores_by_one_old_one(gr
     await old[0].stop()
 
 
-@pytest.mark.expects_log(r"receiver of \S+ ends|is fenced|does not register|newer instance")
+@pytest.mark.expects_log(
+    r"receiver of \S+ ends|is fenced|does not register|newer instance|refused an acknowledgement"
+)
 async def test_two_that_reached_different_groups_find_out(group: Group) -> None:
     """Both registered in one epoch; once they reach each other's stores, one of them ends."""
     policy = Policy(
