@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-clients bench-crowd bench-pairs bench-queue bench-quiet bench-recovery bench-replay bench-spark bench-state bench-subscriptions pipeline-example package release kustomize image clean fuzz bench-connections
+.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-clients bench-crowd bench-pairs bench-peers bench-queue bench-quiet bench-recovery bench-replay bench-spark bench-state bench-subscriptions pipeline-example package peers release kustomize image clean fuzz bench-connections
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -98,6 +98,13 @@ bench-clients: $(CORE) ## measure many sources and receivers of one client: COUN
 
 bench-queue: $(CORE) ## measure jobs of a queue, taken and done by CONSUMERS=4: MESSAGES=500000
 	$(BIN)/python -m bench.queue $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(CONSUMERS),--consumers $(CONSUMERS))
+
+peers: $(CORE) ## get the systems that bench-peers compares with: Kafka by Maven, NATS by Go, Redis by Debian
+	$(BIN)/python $(PIP) --editable '.[peers]'
+	$(BIN)/python -m bench.peers.install
+
+bench-peers: $(CORE) ## measure Quorate beside what `make peers` got: ROUNDS=3; WRITE=1 makes docs/comparison.md
+	$(BIN)/python -m bench.peers $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WRITE),--write)
 
 bench-quiet: $(CORE) ## measure many sources that each send little: SOURCES=500, RATE=10, SECONDS=10
 	$(BIN)/python -m bench.quiet $(if $(SOURCES),--sources $(SOURCES)) $(if $(RATE),--per-second $(RATE)) $(if $(SECONDS),--seconds $(SECONDS))

@@ -1,0 +1,79 @@
+"""The processes of a system's servers: how they are started, awaited and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+START_SECONDS = 90.0
+
+
+class NotStarted(Exception):
+    """A server ended, or did not listen in time. Its log says why."""
+
+
+class Nodes:
+    """Servers on this machine, each with a log in the directory."""
+
+    def __init__(self, directory: Path) -> None:
+        """Begin without servers. directory: where their logs go."""
+        self.directory = directory
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def start(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start a server. environment: variables beside those of this process."""
+        with self._log(name).open("wb") as log:
+            self._started.append(
+                subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **(environment or {})},
+                    cwd=self.directory,
+                )
+            )
+
+    def _log(self, name: str) -> Path:
+        return self.directory / f"{name}.log"
+
+    async def listening(self, addresses: Sequence[str]) -> None:
+        """Wait until all of these addresses take connections. Raises NotStarted."""
+        async with asyncio.timeout(START_SECONDS):
+            for address in addresses:
+                while not await _takes_connections(address):
+                    self._alive()
+                    await asyncio.sleep(0.1)
+
+    def _alive(self) -> None:
+        for process in self._started:
+            if process.poll() is not None:
+                raise NotStarted(f"{process.args!r} ended; see the logs in {self.directory}")
+
+    def processes(self) -> list[psutil.Process]:
+        """Return the processes whose CPU counts."""
+        return [psutil.Process(process.pid) for process in self._started]
+
+    def stop(self) -> None:
+        """Kill the servers: their data are not needed again."""
+        for process in self._started:
+            process.kill()
+        for process in self._started:
+            process.wait()
+
+
+async def _takes_connections(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        _, writer = await asyncio.open_connection(host, int(port))
+    except OSError:
+        return False
+    writer.close()
+    return True
