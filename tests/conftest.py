@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,8 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # What commands print goes through a buffer, as with most people.
 os.environ.pop("PYTHONUNBUFFERED", None)
+# A shell lets what it starts in the background ignore Ctrl-C. Processes of tests would do so, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No example has to be quick: the machine may be busy with other things.
 settings.register_profile("busy", deadline=None)
