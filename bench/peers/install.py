@@ -1,7 +1,7 @@
 """`make peers`: get the servers that Quorate is compared with into `.venv/peers`.
 
-Kafka comes by Maven, NATS by Go, Redis by Debian. A system that cannot be got is named, and left out
-of the comparison.
+Kafka comes by Maven, NATS by Go, Redis by Debian. A system that cannot be got is named, and left
+out of the comparison.
 """
 
 from __future__ import annotations
