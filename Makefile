@@ -99,7 +99,7 @@ bench-clients: $(CORE) ## measure many sources and receivers of one client: COUN
 bench-queue: $(CORE) ## measure jobs of a queue, taken and done by CONSUMERS=4: MESSAGES=500000
 	$(BIN)/python -m bench.queue $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(CONSUMERS),--consumers $(CONSUMERS))
 
-peers: $(CORE) ## get the systems that bench-peers compares with: Kafka by Maven, NATS by Go, Redis by Debian
+peers: $(CORE) ## get the systems that bench-peers compares with: Kafka by Maven, NATS by Go, Redis and RabbitMQ by Debian
 	$(BIN)/python $(PIP) --editable '.[peers]'
 	$(BIN)/python -m bench.peers.install
 

@@ -40,7 +40,7 @@ IMPORTS = {
     "spark": ("quorate.pipeline.jobs", "pyspark_quorate", "pyspark.sql.connect.client"),
     "plot": ("quorate.pipeline.jobs", "matplotlib"),
     "bench": ("quorate.console.bench.usage",),
-    "peers": ("quorate.console.bench.usage", "confluent_kafka", "nats", "redis"),
+    "peers": ("quorate.console.bench.usage", "confluent_kafka", "nats", "redis", "rstream"),
     "test": ("quorate.store.node", "pytest", "hypothesis"),
     "dev": ("quorate.store.node", "quorate.pipeline.jobs", "mypy"),
 }  # fmt: skip

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,6 +40,7 @@ class Nodes:
                     stderr=subprocess.STDOUT,
                     env={**os.environ, **(environment or {})},
                     cwd=self.directory,
+                    start_new_session=True,
                 )
             )
 
@@ -59,12 +62,14 @@ class Nodes:
 
     def processes(self) -> list[psutil.Process]:
         """Return the processes whose CPU counts."""
-        return [psutil.Process(process.pid) for process in self._started]
+        started = [psutil.Process(process.pid) for process in self._started]
+        return started + [child for each in started for child in each.children(recursive=True)]
 
     def stop(self) -> None:
-        """Kill the servers: their data are not needed again."""
+        """Kill the servers with their children: their data are not needed again."""
         for process in self._started:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         for process in self._started:
             process.wait()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bench.peers.kafka import Kafka
 from bench.peers.nats import Nats
 from bench.peers.ours import Quorate
+from bench.peers.rabbitmq import RabbitMQ
 from bench.peers.redis import Redis
 from bench.peers.system import System
 
@@ -14,5 +15,6 @@ SYSTEMS: dict[str, System] = {
     "kafka-synced": Kafka(synced=True),
     "kafka": Kafka(synced=False),
     "nats": Nats(),
+    "rabbitmq": RabbitMQ(),
     "redis": Redis(),
 }
