@@ -176,3 +176,11 @@ async def test_a_store_that_is_away_ends_all_lanes() -> None:
         for user in users:
             assert isinstance(await user.over, Unreachable)
         await lanes.close()
+
+
+async def test_no_lane_is_opened_on_a_connection_that_this_end_has_closed() -> None:
+    channel = open_channel("127.0.0.1:1")
+    await channel.close()
+    lanes = Lanes(ADDRESS, lambda: channel, lambda: None)
+    with pytest.raises(Unreachable, match="this end closed the connection"):
+        lanes.open(lambda _: None, lambda _: None)

@@ -177,6 +177,8 @@ def errors_of(address: str) -> Iterator[None]:
         yield
     except grpc.aio.AioRpcError as error:
         raise error_from_call(address, error) from None
+    except grpc.aio.UsageError:  # This end has closed the channel meanwhile.
+        raise Unreachable(address, "this end closed the connection") from None
     except TimeoutError:
         raise Unreachable(address, "it did not answer in time") from None
 

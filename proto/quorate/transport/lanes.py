@@ -18,7 +18,7 @@ import grpc.aio
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.lanes import BUNDLE_BYTES, lane_end, lane_frame
 from quorate.transport.channels import frames_to
-from quorate.transport.failures import error_from_call
+from quorate.transport.failures import error_from_call, errors_of
 from quorate.v1.store_pb2 import AppendResponse, AppendResponses, LaneResponse
 
 _log = logging.getLogger("quorate.transport")
@@ -71,9 +71,10 @@ class Lanes:
         self._call: _Call | None = None
 
     def open(self, take: Take, over: Over) -> Lane:
-        """Open a lane. Its user writes the frame that says what it is for."""
+        """Open a lane. Its user writes the frame that says what it is for. Raises Unreachable."""
         if self._call is None or self._call.is_over:
-            self._call = _Call(self._address, self._channel(), self._heard)
+            with errors_of(self._address):
+                self._call = _Call(self._address, self._channel(), self._heard)
         return self._call.open(take, over)
 
     def break_off(self, error: QuorateError) -> None:
