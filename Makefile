@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-clients bench-crowd bench-pairs bench-peers bench-queue bench-quiet bench-recovery bench-replay bench-spark bench-state bench-subscriptions pipeline-example package peers release kustomize image clean fuzz bench-connections
+.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate worlds brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-clients bench-crowd bench-pairs bench-peers bench-queue bench-quiet bench-recovery bench-replay bench-spark bench-state bench-subscriptions pipeline-example package peers release kustomize image clean fuzz bench-connections
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -59,6 +59,9 @@ test-page: $(STAMP) ## run the tests of the live page in a browser; CHROMIUM=/us
 
 simulate: $(CORE) ## run simulated worlds: SEEDS=1000 of them, from FIRST=0 on, on JOBS processes
 	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) $(if $(LINES),--lines $(LINES))
+
+worlds: $(CORE) ## run simulated worlds of the code that ships: SEEDS=100 of them, from FIRST=0 on
+	$(BIN)/python -m tests.world $(if $(FIRST),--first $(FIRST)) $(if $(SEEDS),--seeds $(SEEDS))
 
 brute-force: $(CORE) ## go through small worlds: STATES=300000 of each larger one, WALKS=20000
 	$(BIN)/python -m tests.brute_force $(if $(STATES),--states $(STATES)) $(if $(WALKS),--walks $(WALKS)) $(if $(FIRST),--first $(FIRST))

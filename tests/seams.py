@@ -632,6 +632,13 @@ GROUP_STATUS_ASK_ALL = Seam(GROUP_STATUS, "ask_all")
 GUARD = "quorate.store.rpc.guard"
 GUARD_CALLS = Seam(GUARD, "CALLS")
 
+# Of the world that runs what ships.
+
+STORAGE_IN_NODE = Seam(STORE_NODE, "RocksStorage")
+WRITER_IN_NODE = Seam(STORE_NODE, "Writer")
+CHECK_PORT_OF_NODE = Seam(STORE_NODE, "_check_port")
+CHANCE_OF_DELAYS = Seam("quorate.transport.delays", "_CHANCE")
+
 # Of queues.
 
 QUEUE_TERM = "quorate.queue.io.term"

@@ -1,0 +1,105 @@
+"""The code that ships, with its shells, in worlds of faults; and that a seed repeats a world."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.world.applications import Seen
+from tests.world.checker import check
+from tests.world.weather import STORES, run_world
+from tests.world.world import Stuck, World
+
+from quorate.client import connect
+
+pytestmark = pytest.mark.expects_log(".*")  # Faults are all that these worlds are about.
+
+
+async def send(count: int) -> list[tuple[int, bytes]]:
+    sent = []
+    async with connect(STORES) as client, client.source("orders", session_id=1) as source:
+        for number in range(count):
+            receipt = await source.publish(b"message %d" % number)
+            sent.append((receipt.sequence, b"message %d" % number))
+    return sent
+
+
+async def receive(count: int) -> list[tuple[int, bytes]]:
+    taken = []
+    async with (
+        connect(STORES) as client,
+        client.receiver("orders", session_id=2, start="earliest") as receiver,
+    ):
+        async for message in receiver:
+            taken.append((message.sequence, message.payload))
+            if len(taken) == count:
+                break
+    return taken
+
+
+def test_a_receiver_takes_what_a_source_sends(tmp_path: Path) -> None:
+    with World(1, tmp_path) as world:
+        for name in "abc":
+            world.start_store(name, STORES)
+        receiving = world.start("receiver", lambda: receive(50))
+        sent = world.finish(world.start("source", lambda: send(50)))
+        assert world.finish(receiving) == sent
+
+
+def test_nothing_is_stable_without_a_quorum(tmp_path: Path) -> None:
+    with World(2, tmp_path) as world:
+        for name in "abc":
+            world.start_store(name, STORES)
+        sending = world.start("source", lambda: send(100_000))
+        world.run_for(3.0)
+        world.crash("a")
+        world.crash("b")
+        with pytest.raises(Stuck):
+            world.finish(sending, 30.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_stable_is_read_back_after_any_faults(seed: int, tmp_path: Path) -> None:
+    told = run_world(seed, tmp_path)
+    assert told.stable > 50
+    assert told.faults.total() > 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_more_worlds(seed: int, tmp_path: Path) -> None:
+    run_world(seed, tmp_path)
+
+
+def test_a_seed_repeats_a_world(tmp_path: Path) -> None:
+    first = run_world(7, tmp_path / "one")
+    assert run_world(7, tmp_path / "other") == first
+
+
+def seen(**given: object) -> Seen:
+    """Return what is seen in a world without faults, but for what is given."""
+    whole = [(0, b"a"), (1, b"b"), (2, b"c")]
+    usual = {"stable": dict(whole), "taken": [whole[:2], whole[1:]], "read": whole}
+    return Seen(**{**usual, **given})  # type: ignore[arg-type]
+
+
+def test_the_checker_takes_what_is_right() -> None:
+    check(seen(), 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "rule"),
+    [
+        ({"read": [(0, b"a"), (1, b"b")]}, "was stable as"),
+        ({"read": [(0, b"a"), (1, b"x"), (2, b"c")]}, "was stable as"),
+        ({"read": [(0, b"a"), (2, b"c")]}, "read back"),
+        ({"taken": [[(0, b"a"), (2, b"c")]]}, "a gap"),
+        ({"taken": [[(0, b"a")], [(2, b"c")]]}, "began at 2"),
+        ({"taken": [[(0, b"x")]]}, "two contents"),
+        ({"conflicts": ["1"]}, "given twice"),
+        ({"failures": ["the source got an error"]}, "the source got"),
+    ],
+)
+def test_the_checker_finds_what_is_wrong(wrong: dict[str, object], rule: str) -> None:
+    with pytest.raises(AssertionError, match=rule):
+        check(seen(**wrong), 0)

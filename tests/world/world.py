@@ -1,0 +1,230 @@
+"""A simulated world: processes of stores and applications that run the code that ships.
+
+Each process has an event loop of its own; all share one clock, a network and disks that the world
+makes. A seed decides everything that chance decides, so a world can be run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random as chance
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Callable, Coroutine, Hashable
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from typing import Any, Self
+
+import pytest
+from tests import seams
+from tests.world.disk import Disks, writers_of
+from tests.world.loop import Clock, ProcessLoop
+from tests.world.network import Network
+
+from quorate.store.configuration import StoreConfiguration
+from quorate.store.node import StoreNode
+
+STEPS_MAX = 2_000_000
+CLEAN_UP_STEPS = 200
+
+
+class Stuck(Exception):
+    """Nothing is due, or too much was done, and what was waited for has not come."""
+
+
+class Process:
+    """A process: its loop, and the task that it was started for."""
+
+    def __init__(self, loop: ProcessLoop, main: Coroutine[Any, Any, Any]) -> None:
+        """Begin."""
+        self.loop = loop
+        self.task = loop.create_task(main)
+
+    @property
+    def name(self) -> str:
+        """The name of the process."""
+        return self.loop.name
+
+
+class World:
+    """Everything that happens, from one seed."""
+
+    def __init__(self, seed: int, directory: Path) -> None:
+        """Begin without processes. directory: where the stores' files go."""
+        self.seed = seed
+        self.random = Random(seed)
+        self.clock = Clock()
+        self._directory = directory
+        self._turn: ProcessLoop | None = None
+        self.network = Network(self.clock, Random(self.random.random()), self._current)
+        self.disks = Disks(Random(self.random.random()))
+        self.processes: dict[str, Process] = {}
+        self.nodes: dict[str, StoreNode] = {}
+        self._loops: list[ProcessLoop] = []
+        """All loops there ever were. Those of crashed processes stay: nothing may clean them up."""
+        self._patches = ExitStack()
+        self.steps = 0
+
+    def __enter__(self) -> Self:
+        to = self._patches.enter_context(pytest.MonkeyPatch.context())
+        clock, own = self.clock, Random(self.random.random())
+        _patch_clocks(to, clock)
+        to.setattr("os.urandom", own.randbytes)
+        to.setattr("uuid.uuid4", lambda: uuid.UUID(bytes=own.randbytes(16), version=4))
+        to.setattr("secrets.randbelow", own.randrange)
+        to.setattr("grpc.aio.insecure_channel", lambda address, **_: self.network.channel(address))
+        to.setattr("grpc.aio.server", lambda **_: self.network.server())
+        seams.SOURCE_TIME_NS.replace(to, lambda: int(clock.time() * 1e9))
+        seams.CHANCE_OF_DELAYS.replace(to, Random(self.random.random()))
+        seams.STORAGE_IN_NODE.replace(to, self.disks.open)
+        seams.WRITER_IN_NODE.replace(to, writers_of(Random(self.random.random())))
+        seams.CHECK_PORT_OF_NODE.replace(to, lambda _: None)
+        chance.seed(self.seed)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.network.is_over = True
+        for loop in self._loops:
+            self._clean_up(loop)
+        for node in self.nodes.values():
+            if node._directory is not None and not node._directory._mark.closed:
+                node._directory.close()
+        self._patches.close()
+
+    def _clean_up(self, loop: ProcessLoop) -> None:
+        """Cancel all that a process still does. It reaches nobody, and its disk does not matter."""
+        loop.crashed, loop.paused_until = False, 0.0
+        for _ in range(CLEAN_UP_STEPS):
+            tasks = asyncio.all_tasks(loop)
+            if not tasks:
+                return
+            for task in tasks:
+                task.cancel()
+            for _ in range(CLEAN_UP_STEPS):
+                if (due := loop.due()) is None or due > self.clock.now + 5.0:
+                    break
+                self.clock.now = max(self.clock.now, due)
+                self._turn = loop
+                loop.turn()
+
+    def _current(self) -> ProcessLoop:
+        assert self._turn is not None
+        return self._turn
+
+    # Processes.
+
+    def start(self, name: str, main: Callable[[], Coroutine[Any, Any, Any]]) -> Process:
+        """Start a process."""
+        loop = ProcessLoop(name, self.clock, Random(self.random.random()))
+        self._loops.append(loop)
+        process = self.processes[name] = Process(loop, main())
+        return process
+
+    def start_store(self, name: str, stores: str, **settings: Any) -> Process:
+        """Start a store. stores: all stores as name=address, with commas."""
+        addresses = dict(each.split("=") for each in stores.split(","))
+        configuration = StoreConfiguration(
+            name=name,
+            data_directory=self.path_of(name),
+            listen=addresses[name],
+            peers=tuple(address for other, address in addresses.items() if other != name),
+            **settings,
+        )
+
+        async def run() -> None:
+            node = self.nodes[name] = StoreNode(configuration)
+            await node.start()
+            await node.wait()
+
+        return self.start(name, run)
+
+    def path_of(self, store: str) -> Path:
+        """Return the data directory of a store."""
+        return self._directory / store
+
+    def crash(self, name: str) -> None:
+        """End a process at once. A store loses what it did not sync."""
+        process = self.processes.pop(name)
+        process.loop.crashed = True
+        self.network.crashed(process.loop)
+        node = self.nodes.pop(name, None)
+        if node is not None:
+            if node._directory is not None:
+                node._directory.close()
+            self.disks.crash(self.path_of(name) / "rocksdb")
+
+    def wipe(self, store: str) -> None:
+        """Lose the data directory of a store that does not run."""
+        self.disks.wipe(self.path_of(store) / "rocksdb")
+        shutil.rmtree(self.path_of(store))
+
+    def pause(self, name: str, seconds: float) -> None:
+        """Let a process do nothing for a time."""
+        self.processes[name].loop.paused_until = self.clock.now + seconds
+
+    # Time.
+
+    def run_until(self, reached: Callable[[], bool], seconds: float = 60.0) -> None:
+        """Let time pass until something is so. Raises Stuck once so many seconds have passed."""
+        end = self.clock.now + seconds
+        while not reached():
+            if not self._step(end):
+                raise Stuck(f"seed {self.seed}: not reached in {seconds:g} s of the world")
+
+    def run_for(self, seconds: float) -> None:
+        """Let some time pass."""
+        end = self.clock.now + seconds
+        while self._step(end):
+            pass
+        self.clock.now = end
+
+    def finish(self, process: Process, seconds: float = 60.0) -> Any:
+        """Let time pass until a process has done what it was started for. Return its result."""
+        self.run_until(process.task.done, seconds)
+        return process.task.result()
+
+    def _step(self, end: float) -> bool:
+        """Give the next process its turn. Return False if none is due before the end."""
+        best: ProcessLoop | None = None
+        at = end
+        for process in self.processes.values():
+            due = process.loop.due()
+            if due is not None and due < at:
+                best, at = process.loop, due
+        if best is None:
+            return False
+        self.steps += 1
+        if self.steps > STEPS_MAX:
+            raise Stuck(f"seed {self.seed}: {STEPS_MAX} steps")
+        self.clock.now = max(self.clock.now, at)
+        self._turn = best
+        try:
+            best.turn()
+        finally:
+            self._turn = None
+        return True
+
+
+def _patch_clocks(to: pytest.MonkeyPatch, clock: Clock) -> None:
+    """Let all take the time from the world: callers of `time`, and defaults of parameters."""
+    instead: dict[Any, Callable[[], Any]] = {
+        time.time: clock.time,
+        time.time_ns: lambda: int(clock.time() * 1e9),
+        time.monotonic: lambda: clock.now,
+        time.perf_counter: lambda: clock.now,
+    }
+    for real, ours in instead.items():
+        to.setattr(time, real.__name__, ours)
+    for name in [name for name in sys.modules if name.startswith("quorate.")]:
+        for made in vars(sys.modules[name]).values():
+            begin = vars(made).get("__init__") if isinstance(made, type) else None
+            given = getattr(begin, "__defaults__", None)
+            if given and any(isinstance(each, Hashable) and each in instead for each in given):
+                patched = tuple(
+                    instead.get(each, each) if isinstance(each, Hashable) else each
+                    for each in given
+                )
+                to.setattr(begin, "__defaults__", patched)
