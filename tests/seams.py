@@ -637,6 +637,7 @@ GUARD_CALLS = Seam(GUARD, "CALLS")
 STORAGE_IN_NODE = Seam(STORE_NODE, "RocksStorage")
 WRITER_IN_NODE = Seam(STORE_NODE, "Writer")
 CHECK_PORT_OF_NODE = Seam(STORE_NODE, "_check_port")
+MEMORY_STORAGE_SYNC = Seam("quorate.store.storage.memory", "MemoryStorage.sync")
 CHANCE_OF_DELAYS = Seam("quorate.transport.delays", "_CHANCE")
 
 # Of queues.

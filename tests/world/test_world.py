@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests import seams
 from tests.world.applications import Seen
 from tests.world.checker import check
 from tests.world.weather import STORES, run_world
@@ -69,6 +70,19 @@ def test_what_was_stable_is_read_back_after_any_faults(seed: int, tmp_path: Path
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_more_worlds(seed: int, tmp_path: Path) -> None:
     run_world(seed, tmp_path)
+
+
+def run_worlds(seeds: range, directory: Path) -> None:
+    for seed in seeds:
+        run_world(seed, directory / str(seed))
+
+
+def test_a_store_that_does_not_sync_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seams.MEMORY_STORAGE_SYNC.replace(monkeypatch, lambda _: None)
+    with pytest.raises((AssertionError, Stuck)):
+        run_worlds(range(10), tmp_path)
 
 
 def test_a_seed_repeats_a_world(tmp_path: Path) -> None:

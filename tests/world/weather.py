@@ -56,7 +56,9 @@ class Weather:
         end = world.clock.now + STORMY_SECONDS
         world.run_for(2.0)
         while world.clock.now < end:
-            fault = random.choice((self._crash, self._wipe, self._pause, self._part, self._kill))
+            fault = random.choice(
+                (self._crash, self._power, self._wipe, self._pause, self._part, self._kill)
+            )
             fault()
             self.faults[fault.__name__] += 1
             world.run_for(random.uniform(0.1, 3.0))
@@ -68,6 +70,15 @@ class Weather:
         self._world.run_for(self._random.uniform(0.05, 3.0))
         self._start(name)
         self._world.run_until(lambda: self._serves(name), 60.0)
+
+    def _power(self) -> None:
+        """Crash all stores at once, and start them again."""
+        for name in ADDRESSES:
+            self._world.crash(name)
+        self._world.run_for(self._random.uniform(0.05, 3.0))
+        for name in ADDRESSES:
+            self._start(name)
+        self._world.run_until(lambda: all(map(self._serves, ADDRESSES)), 60.0)
 
     def _wipe(self) -> None:
         """Take the disk of a store away, and wait until it has what its peers have."""
