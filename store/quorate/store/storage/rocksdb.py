@@ -1,14 +1,12 @@
-"""The storage on RocksDB: the database's options, its calls, and its errors as the store's errors.
+"""The storage on RocksDB: its calls, and its errors as the store's errors.
 
-A write holds Python's lock while it copies into the log. A sync, and a read of several keys, do not
-hold it. So a commit is a write without a sync, followed by a sync of the log. Nothing here knows
-the meaning of the rows.
+A write to memory holds Python's lock. The log is written to its file, and synced, without the lock.
+Nor does a read of several keys hold it. So a commit is a write, followed by a sync of the log.
+Nothing here knows the meaning of the rows. The options are in rocksdb_options.
 """
 
 from __future__ import annotations
 
-import mmap
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -19,8 +17,6 @@ from rocksdict import (
     AccessType,
     Checkpoint,
     CompactOptions,
-    DBCompressionType,
-    Options,
     Rdict,
     RdictIter,
     WriteBatch,
@@ -32,20 +28,7 @@ from quorate.store.storage.interface import (
     Table,
     Write,
 )
-
-_MIB = 1024 * 1024
-_JOURNAL_BUFFER = 64 * _MIB
-_TABLE_BUFFER = 8 * _MIB
-_ROWS_BUFFER = 32 * _MIB
-"""Rows are written again and again. The more of them are in memory, the fewer go to files."""
-_BUFFERS = {
-    Table.JOURNAL: _JOURNAL_BUFFER,
-    Table.FRAGMENTS: _JOURNAL_BUFFER,
-    Table.STATE: _ROWS_BUFFER,
-}
-"""The bytes of a table in memory above which they are written to a file, if not _TABLE_BUFFER."""
-_LOG_BYTES_MAX = 256 * _MIB
-"""The bytes of log above which RocksDB flushes tables. It bounds the time of a restart."""
+from quorate.store.storage.rocksdb_options import database_options, has_direct_io, table_options
 
 
 class RocksStorage:
@@ -54,14 +37,10 @@ class RocksStorage:
     def __init__(self, path: Path, create: bool = False, read_only: bool = False) -> None:
         """Open the database. Raises DataDirectoryCorrupt if RocksDB cannot open it."""
         self._path = str(path)
-        direct_io = not read_only and _has_direct_io(path.parent)
+        direct_io = not read_only and has_direct_io(path.parent)
         access = AccessType.read_only(False) if read_only else AccessType.read_write()
-        options = _options(direct_io, _TABLE_BUFFER)
-        options.create_if_missing(create)
-        options.create_missing_column_families(create)
-        tables = {
-            table.value: _options(direct_io, _BUFFERS.get(table, _TABLE_BUFFER)) for table in Table
-        }
+        options = database_options(direct_io, create)
+        tables = {table.value: table_options(table, direct_io) for table in Table}
         try:
             self._database = Rdict(self._path, options, tables, access_type=access)
         except Exception as error:  # rocksdict raises nothing more specific
@@ -97,6 +76,7 @@ class RocksStorage:
                 else:
                     batch.put(key, value, handles[table])
             self._database.write(batch)
+            self._database.flush_wal(False)
 
     def sync(self) -> None:
         with self._failing():
@@ -187,36 +167,3 @@ def _at_or_before(iterator: RdictIter, key: bytes) -> Row | None:
         iterator.status()
         return None
     return cast("bytes", iterator.key()), cast("bytes", iterator.value())
-
-
-def _options(direct_io: bool, buffer_bytes: int) -> Options:
-    options = Options(raw_mode=True)
-    options.set_compression_type(DBCompressionType.none())
-    options.set_write_buffer_size(buffer_bytes)
-    options.set_max_write_buffer_number(3)
-    options.set_max_background_jobs(2)
-    options.set_max_total_wal_size(_LOG_BYTES_MAX)
-    # The sync of a reused log file leaves out its metadata, so it is faster. Recovery may then
-    # lose the log's end silently; the acknowledged mark of data_directory detects that.
-    options.set_recycle_log_file_num(4)
-    options.set_use_direct_io_for_flush_and_compaction(direct_io)
-    options.set_keep_log_file_num(4)
-    return options
-
-
-def _has_direct_io(directory: Path) -> bool:
-    """Return whether files in this directory can be written past the page cache."""
-    probe = directory / "direct-io-probe"
-    try:
-        descriptor = os.open(probe, os.O_CREAT | os.O_WRONLY | getattr(os, "O_DIRECT", 0))
-    except OSError:
-        return False
-    try:
-        with mmap.mmap(-1, 4096) as page:  # aligned, as direct I/O demands
-            os.write(descriptor, page)
-        return hasattr(os, "O_DIRECT")
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-        probe.unlink(missing_ok=True)

@@ -1,0 +1,102 @@
+"""The options of RocksDB, for the database and for each table."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from pathlib import Path
+
+from rocksdict import DBCompressionType, Options
+
+from quorate.store.storage.interface import Table
+
+_MIB = 1024 * 1024
+_JOURNAL_BUFFER = 64 * _MIB
+_TABLE_BUFFER = 8 * _MIB
+_ROWS_BUFFER = 32 * _MIB
+"""Rows are written again and again. The more of them are in memory, the fewer go to files."""
+_BUFFERS = {
+    Table.JOURNAL: _JOURNAL_BUFFER,
+    Table.FRAGMENTS: _JOURNAL_BUFFER,
+    Table.STATE: _ROWS_BUFFER,
+}
+"""The bytes of a table in memory above which they are written to a file, if not _TABLE_BUFFER."""
+_LOG_BYTES_MAX = 256 * _MIB
+"""The bytes of log above which RocksDB flushes tables. It bounds the time of a restart."""
+_LOG_BUFFER = 8 * _MIB
+"""The bytes of log in memory above which a write takes them to the file itself."""
+_FROM_FILE = """\
+[Version]
+  rocksdb_version=1.0.0
+  options_file_version=1.1
+[DBOptions]
+  manual_wal_flush=true
+[CFOptions "default"]
+[TableOptions/BlockBasedTable "default"]
+"""
+"""The options that rocksdict sets only from a file.
+
+A write takes the log to the file only if it is asked to. The call that asks for it does not hold
+Python's lock. A write that did it itself would hold the lock for as long as the disk takes, and all
+of the store would wait, also its event loop.
+"""
+_RAW = '{"raw_mode": true, "prefix_extractors": {}}'
+
+
+def database_options(direct_io: bool, create: bool) -> Options:
+    """Return the options of the database.
+
+    - direct_io: whether tables are written past the page cache.
+    - create: whether to make a database if there is none.
+    """
+    options = _with(_from_file(), direct_io, _TABLE_BUFFER)
+    options.create_if_missing(create)
+    options.create_missing_column_families(create)
+    options.set_writable_file_max_buffer_size(_LOG_BUFFER)
+    return options
+
+
+def table_options(table: Table, direct_io: bool) -> Options:
+    """Return the options of a table."""
+    return _with(Options(raw_mode=True), direct_io, _BUFFERS.get(table, _TABLE_BUFFER))
+
+
+def _from_file() -> Options:
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory, "OPTIONS-000001").write_text(_FROM_FILE)
+        Path(directory, "rocksdict-config.json").write_text(_RAW)
+        options, _ = Options.load_latest(directory)
+    return options
+
+
+def _with(options: Options, direct_io: bool, buffer_bytes: int) -> Options:
+    options.set_compression_type(DBCompressionType.none())
+    options.set_write_buffer_size(buffer_bytes)
+    options.set_max_write_buffer_number(3)
+    options.set_max_background_jobs(2)
+    options.set_max_total_wal_size(_LOG_BYTES_MAX)
+    # The sync of a reused log file leaves out its metadata, so it is faster. Recovery may then
+    # lose the log's end silently; the acknowledged mark of data_directory detects that.
+    options.set_recycle_log_file_num(4)
+    options.set_use_direct_io_for_flush_and_compaction(direct_io)
+    options.set_keep_log_file_num(4)
+    return options
+
+
+def has_direct_io(directory: Path) -> bool:
+    """Return whether files in this directory can be written past the page cache."""
+    probe = directory / "direct-io-probe"
+    try:
+        descriptor = os.open(probe, os.O_CREAT | os.O_WRONLY | getattr(os, "O_DIRECT", 0))
+    except OSError:
+        return False
+    try:
+        with mmap.mmap(-1, 4096) as page:  # aligned, as direct I/O demands
+            os.write(descriptor, page)
+        return hasattr(os, "O_DIRECT")
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+        probe.unlink(missing_ok=True)
