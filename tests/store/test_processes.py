@@ -20,13 +20,21 @@ from quorate.store.offline import OfflineStore
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 _RUN = """
+import gc
 import sys
 from quorate.store.configuration import load
 from quorate.store.node import run
 overrides = {"name": "s1", "data_directory": sys.argv[1], "listen": "127.0.0.1:0", "peers": ()}
 if len(sys.argv) > 2:
     overrides["disk_free_min_bytes"] = int(sys.argv[2])
-run(load(None, overrides), on_ready=lambda address: print(address, flush=True))
+
+
+def ready(address):
+    print(address)
+    print(gc.get_freeze_count(), flush=True)
+
+
+run(load(None, overrides), on_ready=ready)
 """
 
 
@@ -43,6 +51,8 @@ class Process:
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().strip()
         assert self.address, self.errors()
+        self.frozen = int(self.process.stdout.readline())
+        """The objects that collections of garbage leave alone."""
 
     def errors(self) -> str:
         assert self.process.stderr is not None
@@ -93,6 +103,10 @@ async def test_everything_acknowledged_outlives_kill_9(store: Process, tmp_path:
         assert fetched.messages == {n: payload(n) for n in range(fetched.high + 1)}
         assert fetched.high >= acknowledged
         assert (await client.open()).next_sequence == fetched.high + 1
+
+
+def test_collections_leave_alone_what_is_there_since_the_start(store: Process) -> None:
+    assert store.frozen > 10_000  # modules and their functions
 
 
 async def test_a_promise_outlives_kill_9(store: Process, tmp_path: Path) -> None:

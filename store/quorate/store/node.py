@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import logging
 import os
 import signal
@@ -699,6 +700,8 @@ async def _run(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop, number)
     await node.start()
+    # A collection holds Python's lock, and would go through all of this again and again.
+    gc.freeze()
     manager.ready()
     telling = asyncio.create_task(manager.run(lambda: _status(node)))
     if on_ready is not None:
