@@ -15,9 +15,11 @@ from tests.simulation.world import World
 from quorate.protocol.errors import StorageFailed
 from quorate.store.storage.clean_shutdown import Run
 from quorate.store.storage.interface import (
+    Columns,
     Row,
     Table,
     Write,
+    with_columns,
 )
 from quorate.store.storage.memory import MemoryRows
 
@@ -77,8 +79,8 @@ class Disk:
     def frozen(self, table: Table) -> MemoryRows:
         return self._now.frozen(table)
 
-    def write(self, writes: Iterable[Write]) -> None:
-        commit = list(writes)
+    def write(self, writes: Iterable[Write], columns: Iterable[Columns] = ()) -> None:
+        commit = with_columns(writes, columns)
         self._now.write(commit)
         self._unsynced.append(commit)
         self._watcher.written(self._name, commit)
@@ -168,8 +170,8 @@ class CachedDisk(Disk):
         self._platter = MemoryRows()
         self._cached: list[list[Write]] = []
 
-    def write(self, writes: Iterable[Write]) -> None:
-        super().write(writes)
+    def write(self, writes: Iterable[Write], columns: Iterable[Columns] = ()) -> None:
+        super().write(writes, columns)
         self._cached += self._unsynced
         self._keep(len(self._unsynced))
 

@@ -11,10 +11,7 @@ from tests.simulation.world import Event, Pending, Process
 
 from quorate.protocol.errors import QuorateError, StorageFailed
 from quorate.store.storage.group_commit import Acknowledged
-from quorate.store.storage.interface import (
-    Table,
-    Write,
-)
+from quorate.store.storage.interface import Columns, Table, Write, with_columns
 from quorate.store.storage.records import (
     COMMIT_KEY,
     CommitRecord,
@@ -62,9 +59,11 @@ class SimulatedWriter:
         sync: bool = True,
         acknowledge: Acknowledged | None = None,
         upto: int = 0,
+        columns: Columns | None = None,
     ) -> int:
         """Submit rows to be written, as quorate.store.storage.group_commit does."""
         pending = self._pending
+        writes = with_columns(writes, [columns] if columns else [])
         if not writes and acknowledge is None:
             return pending.number if pending else pending.number - 1
         self._submitted(writes)

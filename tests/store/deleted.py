@@ -27,10 +27,7 @@ from quorate.store.rules.peer_knowledge import (
 )
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.source_tombstones import View
-from quorate.store.storage.interface import (
-    Table,
-    Write,
-)
+from quorate.store.storage.interface import Columns, Table, Write, with_columns
 from quorate.store.storage.maintenance_records import LossRecord
 from quorate.store.tasks import lifecycle
 from quorate.store.turns import Turn
@@ -125,8 +122,14 @@ class Instant:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def submit(self, writes: Sequence[Write], *_: object, **__: object) -> int:
-        self._world.write(writes)
+    def submit(
+        self,
+        writes: Sequence[Write],
+        *_: object,
+        columns: Columns | None = None,
+        **__: object,
+    ) -> int:
+        self._world.write(with_columns(writes, [columns] if columns else []))
         return 0
 
     async def durable(self, _: int) -> None:

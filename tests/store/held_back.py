@@ -20,7 +20,7 @@ from quorate.store.rpc.requests import (
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.lifetimes import Lifetimes
 from quorate.store.storage.group_commit import Acknowledged
-from quorate.store.storage.interface import Write
+from quorate.store.storage.interface import Columns, Write, with_columns
 from quorate.store.storage.maintenance_records import ScrubRecord
 from quorate.store.tasks.lifecycle import Keeper
 
@@ -57,7 +57,9 @@ class HeldBack:
         _: bool = True,
         acknowledge: Acknowledged | None = None,
         upto: int = 0,
+        columns: Columns | None = None,
     ) -> int:
+        writes = with_columns(writes, [columns] if columns else [])
         if writes or acknowledge is not None:
             self._submitted.append((writes, acknowledge, upto))
         return self.committed + len(self._submitted)

@@ -25,7 +25,7 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.store.node import StoreNode
 from quorate.store.storage.data_directory import DataDirectory
-from quorate.store.storage.interface import Write
+from quorate.store.storage.interface import Columns, Write
 from quorate.store.storage.reader import StoredBatch
 from quorate.store.storage.rocksdb import RocksStorage
 from quorate.v1 import messages_pb2 as v1
@@ -269,9 +269,9 @@ async def test_what_memory_is_enough_for_is_acknowledged_before_it_is_written(
     write, may_write = seams.ROCKS_STORAGE_WRITE.real(), threading.Event()
     may_write.set()
 
-    def slow(self: RocksStorage, writes: Iterable[Write]) -> None:
+    def slow(self: RocksStorage, writes: Iterable[Write], columns: Iterable[Columns] = ()) -> None:
         assert may_write.wait(60)
-        write(self, writes)
+        write(self, writes, columns)
 
     seams.ROCKS_STORAGE_WRITE.replace(monkeypatch, slow)
     async with running(tmp_path, topic=topics) as node, Client(node.address) as client:

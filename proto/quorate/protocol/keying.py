@@ -10,6 +10,7 @@ import enum
 import json
 import math
 from collections.abc import Sequence
+from typing import cast
 
 from quorate.protocol.columns import Body
 from quorate.protocol.errors import InvalidArgument, InvalidFilter
@@ -111,28 +112,21 @@ class Keying:
         columns = [map(_part, read(messages, rows)) for read in self._fields]
         return [self._of_values(list(values)) for values in zip(*columns, strict=True)]
 
-    def last_of(
+    def keys_in(
         self, header: BatchHeader, body: Body, first: int, last: int
-    ) -> tuple[dict[bytes, int], int]:
-        """Return the place of the last message of each key among [first, last] of a batch.
+    ) -> Sequence[bytes | None]:
+        """Return what `keys_of` returns. Payloads are read only if they are needed.
 
-        With them the number of messages that make no row. Raises CorruptBatch.
+        Raises CorruptBatch.
         """
-        rows = range(first - header.first, last - header.first + 1)
-        if not self._is_raw or body.keys is None or body.keys.distinct.longest > KEY_BYTES_MAX:
-            keys = self.keys_of(header, body.read_payloads(), body, first, last)
-            found = dict(zip(keys, rows, strict=True))
-            return {key: row for key, row in found.items() if key is not None}, keys.count(None)
-        own = body.read_keys()[rows.start : rows.stop]
-        last_of = dict(zip(own, rows, strict=True))
-        row_without = last_of.pop(None, None)
-        placed = {_RAW + key: row for key, row in last_of.items() if key is not None}
-        if row_without is None:
-            return placed, 0
-        if (key_of_none := self._of_raw(None)) is None:
-            return placed, own.count(None)
-        placed[key_of_none] = row_without
-        return placed, 0
+        own = body.keys
+        if not self._is_raw or own is None or own.distinct.longest > KEY_BYTES_MAX:
+            return self.keys_of(header, body.read_payloads(), body, first, last)
+        keys = body.read_keys()[first - header.first : last - header.first + 1]
+        if own.rows is None:
+            return list(map(_RAW.__add__, cast("Sequence[bytes]", keys)))
+        of_none = self._of_raw(None)
+        return [of_none if key is None else _RAW + key for key in keys]
 
     def expires(self, body: Body) -> bool:
         """Return whether messages of a batch may expire."""

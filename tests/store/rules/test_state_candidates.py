@@ -138,9 +138,9 @@ def test_columns_make_the_candidates_that_single_messages_make(
 def test_rows_are_in_the_order_of_their_keys(keys: list[bytes]) -> None:
     prefix = topic_prefix("orders", "keys")
     rows = rows_to_write(prefix, 7, {key: b"row of " + key for key in keys})
-    stored = [row.key for row in rows]
+    stored = list(rows.keys)
     assert stored == sorted(stored) == sorted(row_key(prefix, key, 7) for key in keys)
-    assert {row.key: row.value for row in rows} == {
+    assert dict(zip(stored, rows.values, strict=True)) == {
         row_key(prefix, key, 7): b"row of " + key for key in keys
     }
 

@@ -117,4 +117,4 @@ def test_rows_are_written_in_the_order_of_their_keys(
 ) -> None:
     rows = rows_to_write(PREFIX, session_id, packed)
     expected = {row_key(PREFIX, key, session_id): value for key, value in packed.items()}
-    assert rows == [Write(Table.STATE, *row) for row in sorted(expected.items())]
+    assert list(rows.writes()) == [Write(Table.STATE, *row) for row in sorted(expected.items())]

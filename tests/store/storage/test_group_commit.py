@@ -10,6 +10,7 @@ from quorate.protocol.errors import QuorateError, StorageFailed
 from quorate.store.startup import last_commit
 from quorate.store.storage.group_commit import Writer
 from quorate.store.storage.interface import (
+    Columns,
     Table,
     Write,
 )
@@ -29,11 +30,11 @@ class SlowStorage(MemoryStorage):
         self.sync_error: Exception | None = None
         self.calls: list[str] = []
 
-    def write(self, writes: Iterable[Write]) -> None:
+    def write(self, writes: Iterable[Write], columns: Iterable[Columns] = ()) -> None:
         if self.write_error:
             raise self.write_error
         self.calls.append("write")
-        super().write(writes)
+        super().write(writes, columns)
 
     def sync(self) -> None:
         self.syncing.set()
@@ -107,6 +108,23 @@ async def test_all_that_arrives_during_a_sync_is_one_commit() -> None:
     assert (one.told, two.told) == ([9], [9]), "one acknowledgement a stream and commit"
     assert setup.storage.calls == ["write", "sync", "write", "sync"]
     assert setup.writer.sync_durations.count == 2
+    await setup.writer.stop()
+
+
+async def test_columns_are_committed_with_the_rows_beside_them() -> None:
+    setup = Setup(pending_bytes_max=200)
+    await setup.hold_sync()
+    columns = Columns(Table.STATE, [b"b", b"c"], [b"1" * 100, b"2"])
+    number = setup.writer.submit(row(b"a"), columns=columns)
+    assert setup.writer.full
+    alone = setup.writer.submit([], columns=Columns(Table.STATE, [b"d"], [b"3"]))
+    setup.storage.let.set()
+    await setup.writer.durable(number)
+    assert alone == number == 2
+    stored = setup.storage.crash()
+    assert stored.get(Table.STATE, [b"b", b"c", b"d"]) == [b"1" * 100, b"2", b"3"]
+    assert stored.get(Table.JOURNAL, [b"a"]) == [b"value"]
+    assert not setup.writer.full
     await setup.writer.stop()
 
 

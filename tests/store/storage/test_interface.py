@@ -8,6 +8,7 @@ import pytest
 
 from quorate.protocol.errors import DataDirectoryCorrupt, StorageFailed, StorageUnreadable
 from quorate.store.storage.interface import (
+    Columns,
     Storage,
     Table,
     Write,
@@ -32,6 +33,18 @@ def rows(*keys: bytes, table: Table = Table.INDEX) -> list[Write]:
 def test_reads_what_was_written_before_any_sync(storage: Storage) -> None:
     storage.write(rows(b"a", b"c"))
     assert storage.get(Table.INDEX, [b"a", b"b", b"c"]) == [b"value of a", None, b"value of c"]
+
+
+def test_columns_are_rows_of_the_same_write(storage: Storage) -> None:
+    columns = [
+        Columns(Table.STATE, [b"a", b"b"], [b"1", b"2"]),
+        Columns(Table.JOURNAL, [b"a"], [b"3"]),
+    ]
+    storage.write(rows(b"c"), columns)
+    storage.sync()
+    assert storage.get(Table.STATE, [b"a", b"b", b"c"]) == [b"1", b"2", None]
+    assert storage.get(Table.JOURNAL, [b"a"]) == [b"3"]
+    assert storage.get(Table.INDEX, [b"c"]) == [b"value of c"]
 
 
 def test_tables_are_apart(storage: Storage) -> None:

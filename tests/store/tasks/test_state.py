@@ -87,12 +87,12 @@ class Crashing:
         yield
         self._lives = False
 
-    def write(self, writes: Any) -> None:
+    def write(self, writes: Any, columns: Any = ()) -> None:
         if not self._lives:
             if not self._left:
                 raise Crash
             self._left -= 1
-        self._storage.write(writes)
+        self._storage.write(writes, columns)
 
 
 @pytest.mark.parametrize("seed", range(3))

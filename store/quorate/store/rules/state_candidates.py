@@ -6,9 +6,11 @@ candidate of several sources is the row is decided in quorate.store.rules.state_
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from typing import cast
 
 from quorate.protocol.columns import Body, around_key, before_payload
 from quorate.protocol.framing import BatchHeader, body_of, head_bytes
@@ -21,7 +23,7 @@ from quorate.store.storage.state_records import (
     around_sequence_and_time,
     leaves_no_row,
     pack_before_body,
-    pack_sequence_and_time,
+    pack_sequences_and_times,
 )
 
 
@@ -30,8 +32,12 @@ class _Batch:
     header: BatchHeader
     body: Body
     times: Sequence[int]
-    rows: dict[bytes, int]
-    """The place in the batch of the last message of each key."""
+    begin: int
+    """The place of its first message among all messages that were added."""
+    end: int
+    """The place behind its last message."""
+    skipped: int
+    """The messages of the batch before its first one that was added."""
 
 
 class Candidates:
@@ -41,7 +47,10 @@ class Candidates:
         """Begin with none. keying: the keys of the topic."""
         self._keying = keying
         self._batches: list[_Batch] = []
-        self._last: dict[bytes, _Batch] = {}
+        self._end = 0
+        """The place behind the last message."""
+        self._last: dict[bytes | None, int] = {}
+        """The place of the last message of each key."""
         self.left_out = 0
         """The messages that have no key."""
         self.large: set[bytes] = set()
@@ -58,33 +67,48 @@ class Candidates:
         Raises CorruptBatch.
         """
         body = body_of(frame, header)
-        rows, left_out = self._keying.last_of(header, body, part.first, part.last)
-        batch = _Batch(header, body, body.read_times(header.timestamp_ns), rows)
-        self.left_out += left_out
-        self._batches.append(batch)
-        self._last.update(dict.fromkeys(rows, batch))
+        keys = self._keying.keys_in(header, body, part.first, part.last)
+        times = body.read_times(header.timestamp_ns)
+        begin, self._end = self._end, self._end + len(keys)
+        self._batches.append(
+            _Batch(header, body, times, begin, self._end, part.first - header.first)
+        )
+        self._last.update(zip(keys, range(begin, self._end), strict=True))
+        if without := keys.count(None):
+            self.left_out += without
+            del self._last[None]
 
     def packed(self) -> dict[bytes, bytes]:
         """Return the candidates, packed, by key."""
+        last = cast("dict[bytes, int]", self._last)
+        keys, places = list(last), list(last.values())
+        if len(keys) < self._end:
+            # A key keeps the place that its first message had in the dictionary.
+            keys.sort(key=last.__getitem__)
+            places.sort()
         found: dict[bytes, bytes] = {}
-        last = self._last
-        is_each_last = sum(len(batch.rows) for batch in self._batches) == len(last)
+        at = 0
         for batch in self._batches:
-            rows = batch.rows
-            if not is_each_last:
-                rows = {key: row for key, row in rows.items() if last[key] is batch}
-            places = list(rows.values())
-            if _has_keys_alone(self._keying, batch):
-                packed = _with_keys_alone(batch, places)
-            else:
-                packed = list(_of_any(self._keying, batch, places))
-                self.hides = self.hides or any(map(leaves_no_row, packed))
-                size_max = PACKED_BYTES + _body_bytes_max(batch)
-                self.large.update(
-                    key for key, each in zip(rows, packed, strict=True) if len(each) > size_max
-                )
-            found.update(zip(rows, packed, strict=True))
+            end = bisect_left(places, batch.end, at)
+            # A place among all messages becomes one in the batch.
+            rows = [place - batch.begin + batch.skipped for place in places[at:end]]
+            found.update(zip(keys[at:end], self._packed_of(batch, keys[at:end], rows), strict=True))
+            at = end
         return found
+
+    def _packed_of(
+        self, batch: _Batch, keys: Sequence[bytes], rows: Sequence[int]
+    ) -> Iterable[bytes]:
+        """Return the candidates of messages of a batch, packed. rows: their places in it."""
+        if _has_keys_alone(self._keying, batch):
+            return _with_keys_alone(batch, rows)
+        packed = list(_of_any(self._keying, batch, rows))
+        self.hides = self.hides or any(map(leaves_no_row, packed))
+        size_max = PACKED_BYTES + _body_bytes_max(batch)
+        self.large.update(
+            key for key, each in zip(keys, packed, strict=True) if len(each) > size_max
+        )
+        return packed
 
 
 def candidates_of(
@@ -127,7 +151,7 @@ def _with_keys_alone(batch: _Batch, rows: Sequence[int]) -> Iterable[bytes]:
         payloads = [payloads[row] for row in rows]
         keys = [keys[row] for row in rows]
         times = [times[row] for row in rows]
-    own = map(pack_sequence_and_time, map(first.__add__, rows), times)
+    own = pack_sequences_and_times(list(map(first.__add__, rows)), times)
     lengths = list(map(len, keys))
     around = {length: _around(batch.header.epoch, length) for length in set(lengths)}
     if len(around) == 1:

@@ -17,6 +17,7 @@ from typing import Protocol
 from quorate.protocol.errors import QuorateError, StorageFailed
 from quorate.store.durations import Durations
 from quorate.store.storage.interface import (
+    Columns,
     Storage,
     Table,
     Write,
@@ -41,12 +42,13 @@ class Acknowledged(Protocol):
 class _Commit:
     number: int
     writes: list[Write] = field(default_factory=list)
+    columns: list[Columns] = field(default_factory=list)
     uptos: dict[Acknowledged, int] = field(default_factory=dict)
     bytes: int = 0
     sync: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.writes or self.uptos)
+        return bool(self.writes or self.columns or self.uptos)
 
 
 class Writer:
@@ -104,21 +106,26 @@ class Writer:
         sync: bool = True,
         acknowledge: Acknowledged | None = None,
         upto: int = 0,
+        columns: Columns | None = None,
     ) -> int:
         """Submit rows to be written together, and return the number of their commit.
 
         Once they are durable acknowledge, if given, receives upto, or a later one of the same
         commit. Without rows and acknowledge the number is that of the last submitted commit.
-        Raises StorageFailed after a failure.
+        columns: further rows. Raises StorageFailed after a failure.
         """
         if self.failure is not None:
             raise self.failure
         size = sum(_ROW_BYTES + len(write.value or b"") for write in writes)
+        if columns is not None:
+            size += _ROW_BYTES * len(columns.keys) + sum(map(len, columns.values))
         with self._arrived:
             pending = self._pending
-            if not writes and acknowledge is None:
+            if not writes and columns is None and acknowledge is None:
                 return pending.number if pending else pending.number - 1
             pending.writes.extend(writes)
+            if columns is not None:
+                pending.columns.append(columns)
             pending.bytes += size
             pending.sync |= sync
             if acknowledge is not None:
@@ -191,12 +198,12 @@ class Writer:
             return commit
 
     def _commit(self, commit: _Commit) -> None:
-        if not commit.writes:
+        if not commit.writes and not commit.columns:
             return
         self._check_room()
         record = CommitRecord(commit.number, self._position())
         commit.writes.append(Write(Table.META, COMMIT_KEY, pack_commit(record)))
-        self._storage.write(commit.writes)
+        self._storage.write(commit.writes, commit.columns)
         if commit.sync:
             before = time.monotonic()
             self._storage.sync()

@@ -7,7 +7,8 @@ tests and the simulated world. Nothing here knows the meaning of the rows.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 
@@ -49,6 +50,27 @@ class Write(NamedTuple):
     value: bytes | None
 
 
+class Columns(NamedTuple):
+    """Many rows of one table to write: keys, and their values in the same places.
+
+    They cost less than as many of `Write`.
+    """
+
+    table: Table
+    keys: Sequence[bytes]
+    values: Sequence[bytes]
+
+    def writes(self) -> Iterator[Write]:
+        """Yield the rows one by one."""
+        for key, value in zip(self.keys, self.values, strict=True):
+            yield Write(self.table, key, value)
+
+
+def with_columns(writes: Iterable[Write], columns: Iterable[Columns]) -> list[Write]:
+    """Return all of these rows one by one."""
+    return [*writes, *chain.from_iterable(each.writes() for each in columns)]
+
+
 Row = tuple[bytes, bytes]
 
 
@@ -74,8 +96,11 @@ class Reads(Protocol):
 class Storage(Reads, Protocol):
     """A storage: reads, atomic writes, and a sync of all earlier writes."""
 
-    def write(self, writes: Iterable[Write]) -> None:
-        """Write all rows or none. Raises StorageFailed, after which nothing may be written."""
+    def write(self, writes: Iterable[Write], columns: Iterable[Columns] = ()) -> None:
+        """Write all rows or none. Raises StorageFailed, after which nothing may be written.
+
+        columns: further rows. None of them has the key of another one.
+        """
 
     def sync(self) -> None:
         """Return once every write is on the disk. Raises StorageFailed, and is never repeated."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
 
-from quorate.store.storage.interface import Row, Table, Write
+from quorate.store.storage.interface import Columns, Row, Table, Write, with_columns
 
 
 class MemoryRows:
@@ -37,8 +37,8 @@ class MemoryRows:
         view._keys[table] = self._keys[table].copy()
         return view
 
-    def write(self, writes: Iterable[Write]) -> None:
-        for table, key, value in writes:
+    def write(self, writes: Iterable[Write], columns: Iterable[Columns] = ()) -> None:
+        for table, key, value in with_columns(writes, columns):
             rows = self._rows[table]
             if value is None:
                 if rows.pop(key, None) is not None:
@@ -63,8 +63,8 @@ class MemoryStorage(MemoryRows):
         self._unsynced: list[Write] = []
         self._synced = MemoryRows()
 
-    def write(self, writes: Iterable[Write]) -> None:
-        commit = list(writes)
+    def write(self, writes: Iterable[Write], columns: Iterable[Columns] = ()) -> None:
+        commit = with_columns(writes, columns)
         self._unsynced += commit
         super().write(commit)
 

@@ -7,8 +7,10 @@ Nothing here knows the meaning of the rows. The options are in rocksdb_options.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import repeat
 from pathlib import Path
 from threading import Lock
 from typing import cast
@@ -24,6 +26,7 @@ from rocksdict import (
 
 from quorate.protocol.errors import DataDirectoryCorrupt, StorageFailed, StorageUnreadable
 from quorate.store.storage.interface import (
+    Columns,
     Row,
     Table,
     Write,
@@ -66,7 +69,7 @@ class RocksStorage:
         with self._failing(StorageUnreadable):
             return _Frozen(table, self._tables[table].iter(), self._failing)
 
-    def write(self, writes: Iterable[Write]) -> None:
+    def write(self, writes: Iterable[Write], columns: Iterable[Columns] = ()) -> None:
         with self._failing():
             batch = WriteBatch(raw_mode=True)
             handles = self._handles
@@ -75,6 +78,8 @@ class RocksStorage:
                     batch.delete(key, handles[table])
                 else:
                     batch.put(key, value, handles[table])
+            for table, keys, values in columns:
+                deque(map(batch.put, keys, values, repeat(handles[table])), 0)
             self._database.write(batch)
             self._database.flush_wal(False)
 

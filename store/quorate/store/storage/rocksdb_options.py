@@ -37,9 +37,8 @@ _FROM_FILE = """\
 """
 """The options that rocksdict sets only from a file.
 
-A write takes the log to the file only if it is asked to. The call that asks for it does not hold
-Python's lock. A write that did it itself would hold the lock for as long as the disk takes, and all
-of the store would wait, also its event loop.
+A write leaves the log in memory. Another call takes it to the file without holding Python's lock.
+If the write did it, all of the store would wait for the disk, also its event loop.
 """
 _RAW = '{"raw_mode": true, "prefix_extractors": {}}'
 

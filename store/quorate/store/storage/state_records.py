@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from itertools import repeat
 from typing import NamedTuple
 
 from quorate.protocol.bookmarks import Place
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
-from quorate.store.storage.interface import Reads, Row, Table, Write
+from quorate.store.storage.interface import Columns, Reads, Row, Table
 from quorate.store.storage.records import Malformed
 
 _ROWS, _PLACES, _HIDDEN = b"r", b"p", b"h"
@@ -37,8 +38,6 @@ NEVER = 2**63 - 1
 _EXPIRES = slice(24, 32)
 """The place of the time at which a candidate expires, in its packed form."""
 _NEVER_PACKED = _TIME.pack(NEVER)
-_write: Callable[[tuple[Table, bytes, bytes]], Write] = partial(tuple.__new__, Write)
-"""Make a row to write of its fields. It is sooner done than by the name of its type."""
 _ABOVE = b"\xff" * (_SESSION.size + 1)
 """It is above every part of a key that follows a prefix: keys of topics begin with a letter."""
 
@@ -97,7 +96,7 @@ pack_session = _SESSION.pack
 """Pack a session ID as it ends the key of a row."""
 
 
-def rows_to_write(prefix: bytes, session_id: int, packed: Mapping[bytes, bytes]) -> list[Write]:
+def rows_to_write(prefix: bytes, session_id: int, packed: Mapping[bytes, bytes]) -> Columns:
     """Return the rows of the candidates of a source, which are packed, by key.
 
     They are in the order of their keys: the database takes rows in order sooner.
@@ -108,8 +107,7 @@ def rows_to_write(prefix: bytes, session_id: int, packed: Mapping[bytes, bytes])
         keys = [before + key.replace(b"\0", b"\0\xff") + behind for key in ordered]
     else:
         keys = [before + key + behind for key in ordered]
-    values = map(packed.__getitem__, ordered)
-    return list(map(_write, zip(repeat(Table.STATE), keys, values, strict=False)))
+    return Columns(Table.STATE, keys, list(map(packed.__getitem__, ordered)))
 
 
 def _before_session(prefix: bytes, key: bytes) -> bytes:
@@ -177,8 +175,14 @@ def pack_candidate(candidate: Candidate) -> bytes:
 
 pack_before_body = _ROW.pack
 """Pack what a row has before the body of its message: epoch, sequence, times and payload_at."""
-pack_sequence_and_time = struct.Struct(">qq").pack
-"""Pack the two fields of a row that differ from message to message. They follow its epoch."""
+
+
+def pack_sequences_and_times(sequences: Sequence[int], times: Sequence[int]) -> list[bytes]:
+    """Pack the two fields of rows that differ from message to message. They follow the epoch."""
+    fields = [0] * (2 * len(sequences))
+    fields[::2], fields[1::2] = sequences, times
+    packed = BytesIO(struct.pack(f">{len(fields)}q", *fields))
+    return list(map(packed.read, repeat(16, len(sequences))))
 
 
 def around_sequence_and_time(epoch: int, payload_at: int) -> tuple[bytes, bytes]:

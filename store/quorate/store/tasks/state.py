@@ -32,7 +32,7 @@ from quorate.store.engine import Engine
 from quorate.store.rules.row_lag import RowLag
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.walk import Stream, Walk, stable_upto, stream_of
-from quorate.store.storage.interface import Table, Write
+from quorate.store.storage.interface import Columns, Table, Write
 from quorate.store.storage.state_records import (
     Candidate,
     Progress,
@@ -356,14 +356,15 @@ class StateMaking:
                 raise BrokenAnswer(address, f"its rows of {source} are of another stream")
             async for answer in answers:
                 found = {each.key: candidate_of(source, each) for each in answer.candidates}
+                more: list[Write] = []
                 large = {key: each for key, each in found.items() if is_too_large(source, each)}
                 packed = {
                     key: pack_candidate(each) for key, each in found.items() if key not in large
                 }
                 rows = rows_to_write(keyed.prefix, source.session_id, packed)
                 for key, candidate in large.items():
-                    rows += await self._large_row(keyed, source, key, candidate)
-                await writer.durable(writer.submit(rows, sync=False))
+                    more += await self._large_row(keyed, source, key, candidate)
+                await writer.durable(writer.submit(more, sync=False, columns=rows))
         return Progress(source, place, first.rows.left_out, first.rows.lacks_upto)
 
     async def _keep(self, state: SourceState, keyed: Keyed, read: Slice) -> None:
@@ -377,10 +378,10 @@ class StateMaking:
             left_out += before.left_out
             lacks_upto = before.lacks_upto
         progress = Progress(source, place, left_out, lacks_upto)
-        rows = read.rows
+        more: list[Write] = []
         for key, candidate in read.large.items():
-            rows += await self._large_row(keyed, source, key, candidate)
-        await self._commit(state, keyed, rows, progress)
+            more += await self._large_row(keyed, source, key, candidate)
+        await self._commit(state, keyed, more, progress, read.rows)
         self.watchers.changed(source.topic, read.candidates)
         if read.hides:
             self._sweep.hides(source.topic)
@@ -393,14 +394,19 @@ class StateMaking:
         return await self._large.write(keyed.prefix, key, candidate)
 
     async def _commit(
-        self, state: SourceState, keyed: Keyed, rows: Sequence[Write], progress: Progress
+        self,
+        state: SourceState,
+        keyed: Keyed,
+        rows: Sequence[Write],
+        progress: Progress,
+        columns: Columns | None = None,
     ) -> None:
-        """Commit rows together with how far they have come."""
+        """Commit rows together with how far they have come. columns: further rows."""
         source, writer = state.name, self._engine.writer
         key = progress_key(keyed.prefix, source.session_id)
         at = Write(Table.STATE, key, pack_progress(progress))
         # Nobody waits for these rows: they can be made again, so they need no sync.
-        await writer.durable(writer.submit((*rows, at), sync=False))
+        await writer.durable(writer.submit((*rows, at), sync=False, columns=columns))
         self._progress.note(progress)
         self._note_lag(state)
         self._is_there(state)

@@ -16,7 +16,7 @@ from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.state_candidates import Candidates
-from quorate.store.storage.interface import Reads, Write
+from quorate.store.storage.interface import Columns, Reads
 from quorate.store.storage.large_batches import load_large
 from quorate.store.storage.reader import StoredBatch, passed_upto, read_rows
 from quorate.store.storage.state_records import (
@@ -54,7 +54,7 @@ class Slice:
     """The bytes of the batches."""
     problem: StoredBatch | None = None
     """The batch behind it, which cannot be read."""
-    rows: list[Write] = field(default_factory=list)
+    rows: Columns | None = None
     """The candidates as rows, if `make_rows` read them, but those of large messages."""
     large: dict[bytes, Candidate] = field(default_factory=dict)
     """The candidates of large messages, by key."""
