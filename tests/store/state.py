@@ -96,6 +96,8 @@ class Maker:
             lambda: self.now,
         )
         self.now = NOW
+        self.read_apart = 0
+        """How many times queries have left the event loop to read."""
         self.streams: dict[SourceName, AppendStream] = {}
 
     @property
@@ -106,10 +108,14 @@ class Maker:
             engine,
             self.world.storage,
             self.making,
-            _at_once,
+            self._apart,
             partial(position_before, engine, READERS),
             lambda: self.now,
         )
+
+    async def _apart(self, work: Callable[[], Any]) -> Any:
+        self.read_apart += 1
+        return work()
 
     async def _ask(
         self, address: str, request: store_v1.StateCandidatesRequest

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests import seams
 from tests.store.state import TOPIC, A, B, Maker, Message, keyed
@@ -47,6 +49,50 @@ async def rows(maker: Maker) -> list[bytes]:
 def kinds(maker: Maker) -> str:
     """The kind of each row on the disk: parts l, notes n, places p, rows r."""
     return "".join(chr(key[0]) for key in maker.table())
+
+
+async def asked(maker: Maker, **fields: Any) -> list[bytes]:
+    """The rows of a query, as a caller gets them, but the parts of large ones."""
+    request = store_v1.QueryStateRequest(topic=TOPIC, wait_seconds=1.0, **fields)
+    answers = [each async for each in maker.queries.query(request, lambda: None)]
+    parts = b"".join(each.part.data for each in answers)
+    found = [row for each in answers for row in each.rows]
+    return [*found, parts] if parts else found
+
+
+def key_of(key: bytes) -> list[store_v1.StateKey]:
+    return [store_v1.StateKey(raw=key)]
+
+
+async def test_the_row_of_one_key_is_read_on_the_event_loop_unless_it_is_large() -> None:
+    maker = begun()
+    await sent(maker, 0, Message(b"a", LARGE, 1), Message(b"b", b"small", 1))
+    (small,) = await asked(maker, keys=key_of(b"b"))
+    assert small.endswith(b"small")
+    assert await asked(maker, keys=key_of(b"c")) == []
+    assert maker.read_apart == 0
+    (large,) = await asked(maker, keys=key_of(b"a"))
+    assert large.endswith(LARGE)
+    assert maker.read_apart == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"where": "n = 1"},
+        {"keys": key_of(b"b"), "where": "$size > 1"},
+        {"keys": key_of(b"b"), "select": "n"},
+        {"keys": key_of(b"b"), "order_by": ["n"]},
+        {"keys": [*key_of(b"b"), *key_of(b"c")]},
+    ],
+    ids=str,
+)
+async def test_what_may_take_long_is_read_apart(fields: dict[str, Any]) -> None:
+    maker = begun()
+    await sent(maker, 0, Message(b"b", b'{"n": 1}', 1))
+    assert len(await asked(maker, **fields)) == 1
+    assert maker.read_apart
 
 
 async def test_a_large_row_is_given_whole() -> None:

@@ -33,7 +33,7 @@ from quorate.protocol.times import moment_of
 from quorate.protocol.wire import position_from_wire, position_to_wire, source_from_wire
 from quorate.store.engine import Engine
 from quorate.store.rpc.state_past import Past, PastStream
-from quorate.store.rpc.state_reading import Asked, StateView
+from quorate.store.rpc.state_reading import Asked, IsLarge, StateView
 from quorate.store.rules.state_order import Ordering
 from quorate.store.rules.state_rows import Generations
 from quorate.store.storage.interface import Storage, Table
@@ -58,6 +58,9 @@ _GIVE_SECONDS = 0.02
 """Seconds after which rows that passed are given, though they are few."""
 _SAY_SECONDS = 1.0
 """Seconds after which a query says something, though no row has passed."""
+
+_SOURCES_AT_ONCE = 64
+"""The most sources whose places a query reads on the event loop."""
 
 T = TypeVar("T")
 
@@ -100,10 +103,12 @@ class StateQueries:
         """
         keyed = self.keyed(request.topic)
         payload = keyed.keying.payload.value
-        asked = await self.run(lambda: _asked(request, keyed.keying))
+        is_small = _is_small(request)
+        run = self._at_once if is_small else self.run
+        asked = await run(lambda: _asked(request, keyed.keying))
         if request.HasField("as_of_ns"):
             self._check_is_asked(request.topic, keyed.keying, request.as_of_ns)
-        await self._until_ready_for(request, check_running)
+        await self._until_ready_for(request, check_running, run)
         if request.HasField("as_of_ns"):
             position = await self._past_position(request, check_running)
             yield store_v1.QueryStateResponse(position=position_to_wire(position), payload=payload)
@@ -119,10 +124,7 @@ class StateQueries:
             steps = view.steps(asked)
             read = await self.run(lambda: _read_on(steps))
         else:
-            generations = self.making.generations(request.topic)
-            view, position, steps, read = await self.run(
-                lambda: _begun(self._view(request.topic, keyed, generations), asked)
-            )
+            view, position, steps, read = await self._begin(request.topic, keyed, asked, is_small)
             response = store_v1.QueryStateResponse(
                 position=position_to_wire(position), payload=payload
             )
@@ -152,6 +154,18 @@ class StateQueries:
             read = await self.run(lambda: _read_on(steps))
         response.end.count = view.count
         yield response
+
+    async def _begin(self, topic: str, keyed: Keyed, asked: Asked, is_small: bool) -> _Begun:
+        """Begin a query of the rows as they are now. Raises what `query` does."""
+        generations = self.making.generations(topic)
+        if is_small and len(generations) <= _SOURCES_AT_ONCE:
+            try:
+                return await self._at_once(
+                    lambda: _begun(self._view(topic, keyed, generations, joins_parts=False), asked)
+                )
+            except IsLarge:
+                pass
+        return await self.run(lambda: _begun(self._view(topic, keyed, generations), asked))
 
     def _check_is_asked(self, topic: str, keying: Keying, as_of_ns: int) -> None:
         """Raise PastUnavailable if the configuration lets nobody ask for a time so long ago."""
@@ -206,7 +220,7 @@ class StateQueries:
     ) -> store_v1.DigestStateResponse:
         """Return the digest of a topic's rows. Raises what `query` does."""
         keyed = self.keyed(request.topic)
-        await self._until_ready_for(request, check_running)
+        await self._until_ready_for(request, check_running, self.run)
         view = await self.view(request.topic, keyed)
         position = await self.run(view.position)
         steps = view.digest()
@@ -270,8 +284,9 @@ class StateQueries:
         self,
         request: store_v1.QueryStateRequest | store_v1.DigestStateRequest,
         check_running: Callable[[], None],
+        run: Apart,
     ) -> None:
-        position = await self.run(lambda: position_in(request.topic, request.at_least))
+        position = await run(lambda: position_in(request.topic, request.at_least))
         await self.until_ready(request.topic, position, request.wait_seconds, check_running)
 
     async def until_ready(
@@ -316,9 +331,11 @@ class StateQueries:
         generations = self.making.generations(topic)
         return await self._apart(lambda: self._view(topic, keyed, generations))
 
-    def _view(self, topic: str, keyed: Keyed, generations: Generations) -> StateView:
+    def _view(
+        self, topic: str, keyed: Keyed, generations: Generations, joins_parts: bool = True
+    ) -> StateView:
         frozen = self._storage.frozen(Table.STATE)
-        return StateView(frozen, keyed, topic, generations, self._now_ns())
+        return StateView(frozen, keyed, topic, generations, self._now_ns(), joins_parts)
 
     def view_of_now(self, topic: str, keyed: Keyed) -> StateView:
         """Return the rows of a topic as they are whenever they are read."""
@@ -330,7 +347,14 @@ class StateQueries:
         try:
             return await self._apart(work)
         except Malformed as error:
-            raise StorageUnreadable("the state of the world", str(error)) from None
+            raise _unreadable(error) from None
+
+    async def _at_once(self, work: Callable[[], T]) -> T:
+        """Read a row here, on the event loop. Raises StorageUnreadable, and what the work does."""
+        try:
+            return work()
+        except Malformed as error:
+            raise _unreadable(error) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,9 +378,28 @@ def _read_on(steps: Iterator[list[bytes]]) -> _Read:
     return _Read(rows, is_all=True)
 
 
-def _begun(
-    view: StateView, asked: Asked
-) -> tuple[StateView, Position, Iterator[list[bytes]], _Read]:
+_Begun = tuple[StateView, Position, Iterator[list[bytes]], _Read]
+
+
+def _is_small(request: store_v1.QueryStateRequest) -> bool:
+    """Return whether a query asks for the row of one key, and for nothing that takes long.
+
+    The event loop answers it sooner than a thread: the thread would wait for Python's lock, and
+    would hold the lock while it reads.
+    """
+    return (
+        len(request.keys) == 1
+        and not (request.where or request.select or request.order_by)
+        and not request.HasField("as_of_ns")
+        and len(request.at_least.places) <= _SOURCES_AT_ONCE
+    )
+
+
+def _unreadable(error: Malformed) -> StorageUnreadable:
+    return StorageUnreadable("the state of the world", str(error))
+
+
+def _begun(view: StateView, asked: Asked) -> _Begun:
     """Begin a query, all in one go: a thread that is busy is waited for only once."""
     steps = view.steps(asked)
     return view, view.position(), steps, _read_on(steps)

@@ -29,7 +29,7 @@ from quorate.store.rules.state_rows import (
 )
 from quorate.store.rules.state_shown import ShownRows, large_alone
 from quorate.store.storage.interface import Reads, Row, Table
-from quorate.store.storage.large_rows import LacksPayload, whole
+from quorate.store.storage.large_rows import LacksPayload, is_large, whole
 from quorate.store.storage.state_records import (
     Candidate,
     Progress,
@@ -82,17 +82,28 @@ class Watched:
     select: Projection | None
 
 
+class IsLarge(Exception):
+    """The payload of a row is beside it, and was not to be read."""
+
+
 class StateView:
     """The state of one topic as of one moment."""
 
     def __init__(
-        self, frozen: Reads, keyed: Keyed, topic: str, generations: Generations, now_ns: int
+        self,
+        frozen: Reads,
+        keyed: Keyed,
+        topic: str,
+        generations: Generations,
+        now_ns: int,
+        joins_parts: bool = True,
     ) -> None:
         """See a frozen table of rows.
 
         - keyed: the keys of the topic.
         - generations: those of the topic's sources.
         - now_ns: the time at which rows may have expired.
+        - joins_parts: whether it reads the payloads of large rows. Otherwise it raises IsLarge.
         """
         self._frozen = frozen
         self._prefix = keyed.prefix
@@ -101,7 +112,7 @@ class StateView:
         self._generations = generations
         self._now_ns = now_ns
         # A method of this object would keep it, and so the frozen table, until a collection.
-        self._whole = partial(whole, frozen, keyed.prefix)
+        self._whole = partial(whole, frozen, keyed.prefix) if joins_parts else _only_small
         self.count = 0
         """The rows that passed so far."""
 
@@ -295,6 +306,12 @@ class StateView:
         row = self._whole(row)
         payload = None if select is None else select.of(row.payload, self._form)
         return frame_of(self._topic, row, payload)
+
+
+def _only_small(row: Candidate) -> Candidate:
+    if is_large(row):
+        raise IsLarge
+    return row
 
 
 def _in_steps(items: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
