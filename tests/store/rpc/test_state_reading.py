@@ -119,6 +119,16 @@ async def test_the_first_rows_do_not_wait_for_the_others(monkeypatch: pytest.Mon
     assert sum(len(each.rows) for each in responses) == 100
 
 
+async def test_the_first_rows_that_pass_are_given_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seams.STATE_QUERIES_READ_SECONDS.replace(monkeypatch, -1.0)
+    seams.STATE_QUERIES_GIVE_SECONDS.replace(monkeypatch, 3600.0)
+    seams.STATE_READING_STEP_ROWS_MAX.replace(monkeypatch, 10)
+    _, queries = await filled(100)
+    first, rest = [each async for each in queries.query(asked(where="n >= 0"), lambda: None)]
+    assert 0 < len(first.rows) < len(rest.rows)
+    assert numbers_of(first) + numbers_of(rest) == list(range(100))
+
+
 async def test_few_rows_come_in_one_answer() -> None:
     _, queries = await filled(100)
     key = store_v1.StateKey(raw=b"0007")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.state import NOW
@@ -9,9 +10,12 @@ from tests.store.state import NOW
 from quorate.store.rules.state_rows import newest_of, rows_among, to_remove
 from quorate.store.storage.interface import Row, Table, Write
 from quorate.store.storage.memory import MemoryStorage
+from quorate.store.storage.records import Malformed
 from quorate.store.storage.state_records import (
+    LARGE,
     NEVER,
     Candidate,
+    candidates_alone,
     key_of,
     pack_candidate,
     row_key,
@@ -59,6 +63,32 @@ def stored_rows(stored: dict[tuple[bytes, int], Candidate]) -> list[Row]:
         )
         rows[row_key(PREFIX, key, session_id)] = pack_candidate(own)
     return sorted(rows.items())
+
+
+@given(STORED)
+def test_rows_of_keys_with_one_candidate_need_not_be_unpacked(
+    stored: dict[tuple[bytes, int], Candidate],
+) -> None:
+    alone = {key: each for (key, session_id), each in stored.items() if session_id < 4}
+    lone = stored_rows({(key, 1 + len(key) % 4): each for key, each in alone.items()})
+    found = candidates_alone(lone, GENERATIONS, NOW)
+    assert found is not None
+    rows, payloads_at = found
+    expected = [row for _, row in rows_among(lone, GENERATIONS, NOW)]
+    assert [unpack_candidate(*row) for row in rows] == expected
+    payloads = [value[at:] for (_, value), at in zip(rows, payloads_at, strict=True)]
+    assert payloads == [each.payload for each in expected]
+
+
+def test_rows_are_unpacked_if_a_key_has_several_candidates_or_a_large_one() -> None:
+    first = row_key(PREFIX, b"k", 1), pack_candidate(candidate(1))
+    other = row_key(PREFIX, b"k", 2), pack_candidate(candidate(2))
+    large = row_key(PREFIX, b"l", 1), pack_candidate(candidate(1)._replace(payload_at=LARGE))
+    assert candidates_alone([first], GENERATIONS, NOW) is not None
+    assert candidates_alone([first, other], GENERATIONS, NOW) is None
+    assert candidates_alone([first, large], GENERATIONS, NOW) is None
+    with pytest.raises(Malformed):
+        candidates_alone([(first[0], b"short")], GENERATIONS, NOW)
 
 
 def test_the_newest_time_and_then_the_highest_session_decide() -> None:

@@ -15,8 +15,14 @@ from quorate.protocol.payloads import PayloadFormat, reader_of
 from quorate.protocol.ranges import Range
 from quorate.store.rules.state_candidates import candidates_of
 from quorate.store.rules.state_rows import frame_of
-from quorate.store.rules.state_shown import ShownRows, large_alone
-from quorate.store.storage.state_records import LARGE, NEVER, Candidate, unpack_candidate
+from quorate.store.rules.state_shown import ShownRows, StoredRows, large_alone
+from quorate.store.storage.state_records import (
+    LARGE,
+    NEVER,
+    PACKED_BYTES,
+    Candidate,
+    unpack_candidate,
+)
 
 READER = reader_of(PayloadFormat.JSON)
 KEYING = Keying(["$key"], Missing.NULL)
@@ -55,6 +61,14 @@ def test_a_row_is_seen_as_its_message_is(messages: list[tuple[bytes, Attributes,
     for name in ("a", "b", "c"):
         assert shown.properties(name, range(len(rows))) == batch.properties(name, places)
     assert shown.documents(range(len(rows))) == batch.documents(places)
+    stored = [(A.session_id.to_bytes(8, "big"), each) for each in found.values()]
+    payloads_at = [PACKED_BYTES + row.payload_at for row in rows]
+    as_stored = StoredRows(A.topic, READER, stored, payloads_at)
+    for about in About:
+        assert as_stored.facts(about, range(len(rows))) == shown.facts(about, range(len(rows)))
+    for name in ("a", "b", "c"):
+        assert as_stored.properties(name, range(len(rows))) == batch.properties(name, places)
+    assert as_stored.documents(range(len(rows))) == batch.documents(places)
     for row, place in zip(rows, places, strict=True):
         given_as = frame_of(A.topic, row)
         alone = check_batch(given_as)

@@ -14,7 +14,7 @@ from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.projection import Projection
 from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import key_of_row
-from quorate.protocol.payloads import reader_of
+from quorate.protocol.payloads import Reader, reader_of
 from quorate.protocol.wire import bookmark_to_wire
 from quorate.store.rules.state_order import Ordering, Sorted
 from quorate.store.rules.state_rows import (
@@ -27,12 +27,13 @@ from quorate.store.rules.state_rows import (
     newest_of,
     rows_among,
 )
-from quorate.store.rules.state_shown import ShownRows, large_alone
+from quorate.store.rules.state_shown import ShownRows, StoredRows, large_alone
 from quorate.store.storage.interface import Reads, Row, Table
 from quorate.store.storage.large_rows import LacksPayload, is_large, whole
 from quorate.store.storage.state_records import (
     Candidate,
     Progress,
+    candidates_alone,
     key_of,
     progress_key,
     progress_of_topic,
@@ -137,15 +138,28 @@ class StateView:
         if asked.ordering is not None and not asked.counts_only:
             yield from self._sorted(asked, asked.ordering)
             return
-        shown = self._shown(asked.where)
-        for rows in self._rows(asked.keys):
-            chosen = _chosen([row for _, row in rows], asked.where, shown)
+        for chosen in self._passing(asked):
             room = asked.limit - self.count if asked.limit else len(chosen)
             self.count += len(chosen)
             kept = [] if asked.counts_only else chosen[: max(0, room)]
             yield from _in_steps((self._given(row, asked.select) for row in kept), len)
             if asked.limit and not asked.counts_only and self.count >= asked.limit:
                 return
+
+    def _passing(self, asked: Asked) -> Iterator[list[Candidate]]:
+        """Yield the rows that pass, in steps."""
+        where, shown = asked.where, self._shown(asked.where)
+        for stored in self._stored(asked.keys):
+            if where is not None:
+                alone = candidates_alone(stored, self._generations, self._now_ns)
+                if alone is not None:
+                    kept, payloads_at = alone
+                    seen = StoredRows(self._topic, self._reader(where), kept, payloads_at)
+                    passing = where.passing(seen, range(len(kept)))
+                    yield [unpack_candidate(*kept[place]) for place in passing]
+                    continue
+            rows = rows_among(stored, self._generations, self._now_ns)
+            yield _chosen([row for _, row in rows], where, shown)
 
     def progress_of(self, source: SourceName) -> Progress:
         """Return how far rows have come in a source. Raises StorageFailed, Malformed."""
@@ -298,8 +312,12 @@ class StateView:
 
     def _shown(self, where: Filter | None, ordering: Ordering | None = None) -> ShownRows:
         """Return what stands for rows, with all that these ask for."""
+        return ShownRows(self._topic, self._reader(where, ordering), self._whole)
+
+    def _reader(self, where: Filter | None, ordering: Ordering | None = None) -> Reader:
+        """Return what makes documents of payloads, with all that these ask for."""
         members = frozenset[str]().union(*(each.members for each in (where, ordering) if each))
-        return ShownRows(self._topic, reader_of(self._form, members), self._whole)
+        return reader_of(self._form, members)
 
     def _given(self, row: Candidate, select: Projection | None) -> bytes:
         """Return a row as it is given: a batch of one message. Raises CorruptBatch."""

@@ -16,8 +16,9 @@ from quorate.protocol.filters.evaluate import Rows
 from quorate.protocol.filters.messages import Documents, texts_of
 from quorate.protocol.filters.syntax import About
 from quorate.protocol.payloads import Reader
+from quorate.store.storage.interface import Row
 from quorate.store.storage.large_rows import is_large, payload_bytes
-from quorate.store.storage.state_records import NEVER, Candidate
+from quorate.store.storage.state_records import NEVER, Candidate, unpack_candidate
 
 
 class ShownRows:
@@ -59,6 +60,42 @@ class ShownRows:
         """Return a property of each of these rows; None: it lacks it, or it is no text."""
         bodies = (Body(self._rows[row].body, 0, 1) for row in rows)
         return texts_of([body.read_property(name)[0] for body in bodies])
+
+    def documents(self, rows: Rows) -> list[Any]:
+        """Return the decoded payload of each; None: it is not of its format."""
+        return self._documents.of(rows)
+
+
+class StoredRows:
+    """Some rows as they are stored. Only the parts that a filter looks at are unpacked."""
+
+    __slots__ = ("_documents", "_reader", "_rows", "_topic", "_unpacked")
+
+    def __init__(
+        self, topic: str, reader: Reader, rows: Sequence[Row], payloads_at: Sequence[int]
+    ) -> None:
+        """Stand for these rows. payloads_at: the offset of the payload in each value."""
+        self._topic = topic
+        self._reader = reader
+        self._rows = rows
+        self._documents = Documents(
+            reader, lambda places: [rows[place][1][payloads_at[place] :] for place in places]
+        )
+        self._unpacked: ShownRows | None = None
+
+    def _shown(self) -> ShownRows:
+        if self._unpacked is None:
+            rows = [unpack_candidate(*row) for row in self._rows]
+            self._unpacked = ShownRows(self._topic, self._reader).at(rows)
+        return self._unpacked
+
+    def facts(self, about: About, rows: Rows) -> list[Any]:
+        """Return a fact of each of these rows."""
+        return self._shown().facts(about, rows)
+
+    def properties(self, name: str, rows: Rows) -> list[str | None]:
+        """Return a property of each of these rows; None: it lacks it, or it is no text."""
+        return self._shown().properties(name, rows)
 
     def documents(self, rows: Rows) -> list[Any]:
         """Return the decoded payload of each; None: it is not of its format."""

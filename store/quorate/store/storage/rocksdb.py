@@ -154,13 +154,12 @@ def _scanned(iterator: RdictIter, first: bytes, last: bytes, limit: int) -> list
     rows: list[Row] = []
     iterator.seek(first)
     # A scan reads millions of rows, so each step is looked up once.
-    is_valid, key_here, value_here, step = (
-        iterator.valid, iterator.key, iterator.value, iterator.next,
-    )  # fmt: skip
-    for _ in range(limit):
-        if not is_valid() or (key := key_here()) > last:
+    key_here, value_here, step, take = iterator.key, iterator.value, iterator.next, rows.append
+    for _ in repeat(None, limit):
+        key = key_here()
+        if key is None or key > last:
             break
-        rows.append((key, value_here()))
+        take((key, value_here()))
         step()
     iterator.status()
     return rows

@@ -28,6 +28,7 @@ _TIME = struct.Struct(">q")
 _ROW = struct.Struct(">QqqqI")
 _SESSION_BYTES, _ROW_BYTES = _SESSION.size, _ROW.size
 _PLACE = struct.Struct(">QqQq")
+_EPOCH_EXPIRY_PAYLOAD = struct.Struct(">Q16xqI")
 _END = b"\0\0"
 _KEY_STEP = 64
 """The candidates of one key that one read returns at most."""
@@ -150,10 +151,11 @@ def whole_keys(reads: Reads, first: bytes, last: bytes, limit: int) -> list[Row]
         rows = reads.scan(Table.STATE, first, last, limit)
         if len(rows) < limit:
             return rows
-        last_key = same_key(rows[-1][0])
-        whole = [row for row in rows if same_key(row[0]) != last_key]
-        if whole:
-            return whole
+        last_key, end = same_key(rows[-1][0]), len(rows) - 1
+        while end and same_key(rows[end - 1][0]) == last_key:
+            end -= 1
+        if end:
+            return rows[:end]
         limit *= 2
 
 
@@ -200,11 +202,47 @@ def leaves_no_row(packed: bytes) -> bool:
     return len(packed) == _ROW.size or packed[_EXPIRES] != _NEVER_PACKED
 
 
+def candidates_alone(
+    stored: Sequence[Row], first_epochs: Mapping[int, int], now_ns: int
+) -> tuple[list[Row], list[int]] | None:
+    """Return which of some stored rows are rows now, and the offset of the payload in each value.
+
+    None: some key has several candidates, or the payload of one is not in its row.
+
+    first_epochs: of each source in force, by session ID. Raises Malformed.
+    """
+    if len({key[:-_SESSION_BYTES] for key, _ in stored}) < len(stored):
+        return None
+    epochs = {_SESSION.pack(session_id): epoch for session_id, epoch in first_epochs.items()}
+    rows: list[Row] = []
+    payloads_at: list[int] = []
+    unpack = _EPOCH_EXPIRY_PAYLOAD.unpack_from
+    try:
+        for row in stored:
+            key, value = row
+            epoch, expires_ns, payload_at = unpack(value)
+            first_epoch = epochs.get(key[-_SESSION_BYTES:])
+            if first_epoch is None or epoch < first_epoch or now_ns >= expires_ns:
+                continue
+            if payload_at >= LARGE:
+                return None
+            if len(value) > _ROW_BYTES:
+                rows.append(row)
+                payloads_at.append(_ROW_BYTES + payload_at)
+    except struct.error as error:
+        raise _malformed(error) from None
+    return rows, payloads_at
+
+
+def _malformed(error: struct.error) -> Malformed:
+    return Malformed(f"a row of the state of the world cannot be read: {error}")
+
+
 def unpack_candidate(key: bytes, value: bytes) -> Candidate:
     try:
         facts = _SESSION.unpack(key[-_SESSION_BYTES:]) + _ROW.unpack_from(value)
     except struct.error as error:
-        raise Malformed(f"a row of the state of the world cannot be read: {error}") from None
+        raise _malformed(error) from None
     return _candidate((*facts, value[_ROW_BYTES:]))
 
 
