@@ -113,8 +113,8 @@ async def follows(
     return last
 
 
-async def gets(client: Client, group: str, keys: int, seconds: float) -> None:
-    """Measure `get` while another process writes messages."""
+async def gets(client: Client, group: str, keys: int, seconds: float) -> Bookmark:
+    """Measure `get` while another process writes messages; return the bookmark of the last."""
     orders, taken = client.state(KEYED), list[float]()
     choose = random.Random(1)
     with ProcessPoolExecutor(1, get_context("spawn")) as executor:
@@ -125,19 +125,23 @@ async def gets(client: Client, group: str, keys: int, seconds: float) -> None:
             taken.append(time.perf_counter() - began)
             assert row is not None
             await asyncio.sleep(0.002)
-        rate = await writing
+        rate, last = await writing
     taken.sort()
     middle, late = taken[len(taken) // 2], taken[len(taken) * 99 // 100]
     more = f"{late * 1e3:.2f} p99; {len(taken):,} of them, {rate:,.0f} messages/s written"
     say("get while messages are written: ms", f"{middle * 1e3:.2f}", more)
+    return Bookmark.parse(last)
 
 
-def write(group: str, keys: int, seconds: float) -> float:
-    """Send messages at a rate for so long, and return the rate that came about."""
+def write(group: str, keys: int, seconds: float) -> tuple[float, str]:
+    """Send messages at a rate for so long.
+
+    Return the rate that came about, and the bookmark of the last message.
+    """
     return asyncio.run(_write(group, keys, seconds))
 
 
-async def _write(group: str, keys: int, seconds: float) -> float:
+async def _write(group: str, keys: int, seconds: float) -> tuple[float, str]:
     messages = updates(int(WRITTEN * seconds * 2), keys)
     async with connect(group) as client, client.source(KEYED, session_id=2) as source:
         began, sent = time.perf_counter(), 0
@@ -148,7 +152,7 @@ async def _write(group: str, keys: int, seconds: float) -> float:
                 sent += due
             await asyncio.sleep(0)
         await source.flush()
-        return sent / (time.perf_counter() - began)
+        return sent / (time.perf_counter() - began), str(last_of(source))
 
 
 async def filters(client: Client, keys: int) -> None:
@@ -163,8 +167,9 @@ async def filters(client: Client, keys: int) -> None:
     say("filter over JSON: s until the first part", f"{first:.3f}", f"of {FIRST} rows")
 
 
-async def rebuilds(child: StoreChild, configuration: Path, last: Position, messages: int) -> None:
-    """Measure how long a store takes that makes its rows anew."""
+async def rebuilds(child: StoreChild, configuration: Path, last: Position) -> None:
+    """Measure how long a store takes that makes its rows anew. last: of all messages."""
+    messages = sum(place.sequence + 1 for place in last.values())
     await child.stop()
     await asyncio.to_thread(configuration.write_text, ANEW)
     began = time.perf_counter()
@@ -192,8 +197,8 @@ async def run(keys: int, messages: int, seconds: float) -> None:
             async with connect(named(children), **given) as client:
                 last = await follows(client, children, keys, messages)
                 await filters(client, keys)
-                await gets(client, named(children), keys, seconds)
-            await rebuilds(children[0], configuration, Position.of([last]), messages)
+                of_gets = await gets(client, named(children), keys, seconds)
+            await rebuilds(children[0], configuration, Position.of([last, of_gets]))
 
 
 def main() -> None:
