@@ -52,6 +52,7 @@ _OURS = {
     "running",
     "running.new",
     "lost+found",
+    "options",
 }
 
 

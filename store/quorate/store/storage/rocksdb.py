@@ -31,7 +31,12 @@ from quorate.store.storage.interface import (
     Table,
     Write,
 )
-from quorate.store.storage.rocksdb_options import database_options, has_direct_io, table_options
+from quorate.store.storage.rocksdb_options import (
+    database_options,
+    has_direct_io,
+    read_only_options,
+    table_options,
+)
 
 
 class RocksStorage:
@@ -42,9 +47,11 @@ class RocksStorage:
         self._path = str(path)
         direct_io = not read_only and has_direct_io(path.parent)
         access = AccessType.read_only(False) if read_only else AccessType.read_write()
-        options = database_options(direct_io, create)
         tables = {table.value: table_options(table, direct_io) for table in Table}
         try:
+            options = read_only_options()
+            if not read_only:
+                options = database_options(path, direct_io, create)
             self._database = Rdict(self._path, options, tables, access_type=access)
         except Exception as error:  # rocksdict raises nothing more specific
             raise DataDirectoryCorrupt(self._path, f"RocksDB says: {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-import tempfile
+import shutil
 from pathlib import Path
 
 from rocksdict import DBCompressionType, Options
@@ -24,6 +24,8 @@ _BUFFERS = {
 """The bytes of a table in memory above which they are written to a file, if not _TABLE_BUFFER."""
 _LOG_BYTES_MAX = 256 * _MIB
 """The bytes of log above which RocksDB flushes tables. It bounds the time of a restart."""
+OPTIONS_DIRECTORY = "options"
+"""The directory in the data directory that is there while a database is opened."""
 _LOG_BUFFER = 8 * _MIB
 """The bytes of log in memory above which a write takes them to the file itself."""
 _FROM_FILE = """\
@@ -43,17 +45,23 @@ If the write did it, all of the store would wait for the disk, also its event lo
 _RAW = '{"raw_mode": true, "prefix_extractors": {}}'
 
 
-def database_options(direct_io: bool, create: bool) -> Options:
-    """Return the options of the database.
+def database_options(path: Path, direct_io: bool, create: bool) -> Options:
+    """Return the options of a database that is written to.
 
+    - path: of the database. A directory beside it has a file of options for a moment.
     - direct_io: whether tables are written past the page cache.
     - create: whether to make a database if there is none.
     """
-    options = _with(_from_file(), direct_io, _TABLE_BUFFER)
+    options = _with(_from_file(path.with_name(OPTIONS_DIRECTORY)), direct_io, _TABLE_BUFFER)
     options.create_if_missing(create)
     options.create_missing_column_families(create)
     options.set_writable_file_max_buffer_size(_LOG_BUFFER)
     return options
+
+
+def read_only_options() -> Options:
+    """Return the options of a database that is only read."""
+    return _with(Options(raw_mode=True), direct_io=False, buffer_bytes=_TABLE_BUFFER)
 
 
 def table_options(table: Table, direct_io: bool) -> Options:
@@ -61,11 +69,14 @@ def table_options(table: Table, direct_io: bool) -> Options:
     return _with(Options(raw_mode=True), direct_io, _BUFFERS.get(table, _TABLE_BUFFER))
 
 
-def _from_file() -> Options:
-    with tempfile.TemporaryDirectory() as directory:
-        Path(directory, "OPTIONS-000001").write_text(_FROM_FILE)
-        Path(directory, "rocksdict-config.json").write_text(_RAW)
-        options, _ = Options.load_latest(directory)
+def _from_file(directory: Path) -> Options:
+    directory.mkdir(exist_ok=True)
+    try:
+        (directory / "OPTIONS-000001").write_text(_FROM_FILE)
+        (directory / "rocksdict-config.json").write_text(_RAW)
+        options, _ = Options.load_latest(str(directory))
+    finally:
+        shutil.rmtree(directory)
     return options
 
 
