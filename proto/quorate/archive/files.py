@@ -22,8 +22,8 @@ from quorate.protocol.errors import ArchiveInvalid
 
 _OPEN_MAX = 32
 """Most files that are kept open for the next read."""
-_ROWS_BYTES = 128 * 1024 * 1024
-"""Bytes of rows that are kept for the next read. Many small sources share a row group."""
+_KEPT_BYTES = 128 * 1024 * 1024
+"""Bytes of columns that are kept for the next read. Many small sources share a row group."""
 _READ_ROWS = 16_384
 _PLACES = ("source", "sequence", "timestamp_ns")
 
@@ -71,8 +71,9 @@ class Files:
         self._groups: dict[str, list[_Group]] = {}
         """By path, the row groups of each file that was ever opened."""
         self._open: OrderedDict[str, pq.ParquetFile] = OrderedDict()
-        self._rows: OrderedDict[tuple[str, int, tuple[str, ...]], pa.Table] = OrderedDict()
-        self._rows_bytes = 0
+        self._columns: OrderedDict[tuple[str, int, str], pa.ChunkedArray] = OrderedDict()
+        """By the path of the file, the row group and the name, the columns that were read last."""
+        self._columns_bytes = 0
 
     def runs(self, file: DataFile, session: str, first: int) -> list[Run]:
         """Return the runs of a source in a file that have numbers from one on, ascending.
@@ -141,27 +142,40 @@ class Files:
             self._open.popitem(last=False)
         return parquet
 
-    def _read(self, file: DataFile, group: int, columns: tuple[str, ...]) -> pa.Table:
-        key = (file.path, group, columns)
-        rows = self._rows.get(key)
-        if rows is not None:
-            self._rows.move_to_end(key)
-            return rows
-        within = [each for each in columns if each != "topic"]
-        rows = self._opened(file).read_row_group(group, columns=within)
+    def _read(self, file: DataFile, group: int, columns: Sequence[str]) -> pa.Table:
+        """Return columns of a row group. Those that were read before are not read again."""
+        found: dict[str, pa.ChunkedArray] = {}
+        for name in columns:
+            kept = self._columns.get((file.path, group, name))
+            if kept is not None:
+                self._columns.move_to_end((file.path, group, name))
+                found[name] = kept
+        if "topic" in columns:
+            # A column by which files are apart is not in them.
+            count = self._groups_of(file)[group].rows
+            found["topic"] = pa.chunked_array([pa.repeat(file.topic, count)])
+        lacking = [name for name in columns if name not in found]
+        if lacking:
+            rows = self._read_anew(file, group, lacking)
+            for name in lacking:
+                found[name] = rows.column(name)
+                self._keep((file.path, group, name), found[name])
+        return pa.table([found[name] for name in columns], names=list(columns))
+
+    def _read_anew(self, file: DataFile, group: int, columns: Sequence[str]) -> pa.Table:
+        rows = self._opened(file).read_row_group(group, columns=columns)
         count = self._groups_of(file)[group].rows
         if len(rows) != count:
             # The header of a page has no checksum.
             raise pa.ArrowInvalid(f"a row group has {len(rows)} rows, not {count}")
-        if "topic" in columns:
-            # A column by which files are apart is not in them.
-            rows = rows.append_column("topic", pa.repeat(file.topic, count))
-        self._rows[key] = rows
-        self._rows_bytes += rows.nbytes
-        while self._rows_bytes > _ROWS_BYTES and len(self._rows) > 1:
-            _, dropped = self._rows.popitem(last=False)
-            self._rows_bytes -= dropped.nbytes
         return rows
+
+    def _keep(self, key: tuple[str, int, str], column: pa.ChunkedArray) -> None:
+        self._columns[key] = column
+        self._columns_bytes += column.nbytes
+        while self._columns_bytes > _KEPT_BYTES and len(self._columns) > 1:
+            _, dropped = self._columns.popitem(last=False)
+            self._columns_bytes -= dropped.nbytes
 
     def _runs_of(self, file: DataFile, group: _Group) -> dict[str, list[Run]]:
         rows = self._read(file, group.index, _PLACES)

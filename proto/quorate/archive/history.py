@@ -14,10 +14,11 @@ from math import ceil
 from quorate.archive.files import Run
 from quorate.archive.parts import Hole, Part, Passed, Picked
 from quorate.archive.reading import Archive
-from quorate.archive.wanted import test_of
+from quorate.archive.wanted import tests_of
 from quorate.protocol.answers import Piece
 from quorate.protocol.filters.bounds import NO_BOUNDS, Bounds
 from quorate.protocol.identity import SourceName
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.ranges import Range
 
 RUNS_MAX = 32
@@ -31,12 +32,21 @@ _Parts = Iterator[tuple[int, Part]]
 class History:
     """The history of sources in an archive."""
 
-    def __init__(self, archive: Archive, bounds: Bounds = NO_BOUNDS) -> None:
-        """Begin with nothing read. bounds: messages outside are not wanted."""
+    def __init__(
+        self,
+        archive: Archive,
+        bounds: Bounds = NO_BOUNDS,
+        form: PayloadFormat = PayloadFormat.JSON,
+    ) -> None:
+        """Begin with nothing read.
+
+        - bounds: messages outside are not wanted.
+        - form: the format of the payloads.
+        """
         self._archive = archive
         self._bounds = bounds
-        self._test = test_of(bounds.where)
-        """The condition that a row has to meet to be read; None: all are read."""
+        self._tests = tests_of(bounds.where, form)
+        """The conditions that a row has to meet to be read; without one, all are read."""
         self._lasts: dict[SourceName, int] = {}
         """The last number that is asked for of each source."""
         self._waiting: list[tuple[int, SourceName, int]] = []
@@ -114,9 +124,9 @@ class History:
             yield run.last_time_ns, Passed(source, epoch_at(last), last)
 
     def _read(self, source: SourceName, run: Run, wanted: Range) -> Iterator[Piece | Picked]:
-        if self._test is None:
+        if not self._tests:
             return self._archive.pieces(source, wanted.first, wanted.last)
-        return self._archive.picked(source, run, wanted, self._test)
+        return self._archive.picked(source, run, wanted, self._tests)
 
     def _wanted(self, topic: str, times_ns: tuple[int, int] | None, asked: Range) -> Range | None:
         """Return the part of a range that can be wanted; None: none of it.

@@ -147,31 +147,40 @@ class Archive:
         run = self.run_from(source, number)
         return run.last if run is not None and run.first <= number else number - 1
 
-    def picked(self, source: SourceName, run: Run, asked: Range, test: RowTest) -> Iterator[Picked]:
-        """Yield those messages of a run that meet a test, those of each batch together.
+    def picked(
+        self, source: SourceName, run: Run, asked: Range, tests: Sequence[RowTest]
+    ) -> Iterator[Picked]:
+        """Yield those messages of a run that meet all tests, those of each batch together.
 
-        Of a run without any, only the columns are read that decide. The messages asked for must be
-        of the run. Raises as `sources`.
+        If no message meets the first test, only the columns are read by which it decides. The
+        messages asked for must be of the run. Raises as `sources`.
         """
+        first, *others = tests
         try:
-            holds = test.holds(self._files.rows(run, sorted(test.columns), asked.first, asked.last))
+            holds = first.holds(
+                self._files.rows(run, sorted(first.columns), asked.first, asked.last)
+            )
             if not pc.any(holds).as_py():
                 return
-            rows = self._files.rows(run, PICKED_COLUMNS, asked.first, asked.last)
+            rows = self._files.rows(run, PICKED_COLUMNS, asked.first, asked.last).filter(holds)
         except FileNotFoundError:
             self._renew(run.file)
-            yield from self._picked_anew(source, asked, test)
+            yield from self._picked_anew(source, asked, tests)
             return
-        yield from picked_of(rows.filter(holds).to_batches(), source)
+        for test in others:
+            rows = rows.filter(test.holds(rows))
+        yield from picked_of(rows.to_batches(), source)
 
-    def _picked_anew(self, source: SourceName, asked: Range, test: RowTest) -> Iterator[Picked]:
+    def _picked_anew(
+        self, source: SourceName, asked: Range, tests: Sequence[RowTest]
+    ) -> Iterator[Picked]:
         at = asked.first
         while at <= asked.last:
             run = self.run_from(source, at)
             if run is None or run.first > at:
                 raise ArchiveInvalid(self.path, f"it lacks {source} {at}")
             last = min(asked.last, run.last)
-            yield from self.picked(source, run, Range(at, last), test)
+            yield from self.picked(source, run, Range(at, last), tests)
             at = last + 1
 
     def file_alone(self, source: SourceName, number: int) -> DataFile | None:

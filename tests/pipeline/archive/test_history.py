@@ -23,10 +23,12 @@ from quorate.archive.parts import Hole, Part, Passed, Picked
 from quorate.archive.reading import Archive
 from quorate.pipeline.archive.upkeep import compact
 from quorate.protocol.answers import Piece
+from quorate.protocol.attributes import checked_attributes
 from quorate.protocol.errors import ArchiveInvalid
 from quorate.protocol.filters.bounds import bounds_of
-from quorate.protocol.framing import body_of, check_batch
+from quorate.protocol.framing import body_of, check_batch, encode_batch
 from quorate.protocol.identity import SourceName
+from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.ranges import HeldRange, Range
 
 
@@ -193,7 +195,7 @@ def test_picked_messages_are_found_in_the_newest_version_too(path: Path) -> None
 @pytest.mark.parametrize(
     ("where", "found"),
     [
-        ("$key = 'key 25' AND price > 3", [[25]]),
+        ("$key = 'key 25' AND price IS NULL", [[25]]),
         ("$key IN ('key 1', 'key 25', 'key 26', 'none')", [[1], [25, 26]]),
         ("$properties.a = '33'", [[33]]),
         ("$properties.a IN ('33', '5') AND $key = 'key 5'", [[5]]),
@@ -231,6 +233,45 @@ def test_messages_that_cannot_pass_are_not_read(
             assert contents(each.frame, each.numbers) == contents(frames[at // 10], each.numbers)
         at = each.last + 1
     assert at == 40
+
+
+@pytest.mark.parametrize("group_rows", [10, 1000])
+@pytest.mark.parametrize(
+    ("where", "form", "found"),
+    [
+        ("price >= 33", PayloadFormat.JSON, [[33], [34, 35], [37, 38, 39]]),
+        ("$key = 'key 35' AND price >= 33", PayloadFormat.JSON, [[35]]),
+        ("$key = 'key 5' AND price >= 33", PayloadFormat.JSON, []),
+        ("price = -1 OR name = 'none'", PayloadFormat.JSON, []),
+        ("$key = 'key 5' AND price >= 33", PayloadFormat.MSGPACK, [[5]]),
+    ],
+)
+def test_payloads_that_cannot_pass_are_not_decoded(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    group_rows: int,
+    where: str,
+    form: PayloadFormat,
+    found: list[list[int]],
+) -> None:
+    seams.FILE_WRITER_ROW_GROUP_ROWS.replace(monkeypatch, group_rows)
+    frames = [
+        encode_batch(
+            ORDERS,
+            1,
+            first,
+            [b'{"price": %d}' % (n if n != 36 else 3) for n in range(first, last + 1)],
+            NOON_NS,
+            attributes=[
+                checked_attributes(b"key %d" % n, {}, False, None) for n in range(first, last + 1)
+            ],
+        )
+        for first, last in ((0, 33), (34, 36), (37, 39))
+    ]
+    run(FakeStores({ORDERS: Stream(frames=frames, stable_upto=39)}), tmp_path / "archive")
+    archive = Archive(str(tmp_path / "archive"))
+    parts = History(archive, bounds_of(where), form).parts({ORDERS: Range(0, 39)})
+    assert [each.numbers for each in parts if isinstance(each, Picked)] == found
 
 
 def contents(frame: bytes, numbers: Sequence[int]) -> list[object]:

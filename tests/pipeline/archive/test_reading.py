@@ -12,7 +12,9 @@ from tests import seams
 from tests.pipeline.archive.support import NOON_NS, ORDERS, TRADES, FakeStores, Stream, batch
 from tests.pipeline.archive.test_archiving import newest, run
 
+from quorate.archive.files import Files
 from quorate.archive.history import History
+from quorate.archive.location import Location
 from quorate.archive.parts import Picked
 from quorate.archive.reading import Archive
 from quorate.pipeline import schema
@@ -78,6 +80,20 @@ def test_columns_are_as_wanted(path: Path) -> None:
     assert rows == [{"sequence": 5, "topic": "orders"}, {"sequence": 6, "topic": "orders"}]
     none = archive.record_batches(ORDERS, 5, 26, pa.schema([]))
     assert sum(len(each) for each in none) == 22
+
+
+def test_a_column_is_not_read_again_with_others(path: Path) -> None:
+    archive = Archive(str(path))
+    run = archive.run_from(ORDERS, 0)
+    assert run is not None
+    files = Files(Location(str(path)))
+    (before,) = files.batches(run, ["topic", "payload", "epoch"], 0, 4)
+    with (path / run.file.path).open("r+b") as file:
+        file.truncate(0)
+    (again,) = files.batches(run, ["epoch", "topic"], 0, 4)
+    assert again.to_pylist() == before.select(["epoch", "topic"]).to_pylist()
+    with pytest.raises(ArchiveInvalid, match="cannot be read"):
+        files.rows(run, ["epoch", "key"], 0, 4)
 
 
 def test_batches_are_the_sources(path: Path) -> None:

@@ -296,7 +296,7 @@ class Archived:
     ) -> AsyncIterator[ReplayedBatch | Gap]:
         from quorate.archive.history import History
 
-        parts = History(self._archive, self._bounds).parts(ranges)
+        parts = History(self._archive, self._bounds, self._form).parts(ranges)
         while taken := await asyncio.to_thread(self._taken, parts):
             for part in taken:
                 given = self._item(follower, part, cause)
