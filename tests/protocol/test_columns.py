@@ -54,6 +54,13 @@ def test_round_trip(messages: list[Message]) -> None:
     assert read(packed(messages), len(messages)) == messages
 
 
+@given(MESSAGES, st.data())
+def test_the_payloads_of_some_messages(messages: list[Message], data: st.DataObject) -> None:
+    rows = data.draw(st.lists(st.integers(0, len(messages) - 1), unique=True).map(sorted))
+    columns = Body(b"before" + packed(messages), 6, len(messages))
+    assert columns.read_payloads_of(rows) == [messages[row][0] for row in rows]
+
+
 @given(PAYLOADS, ATTRIBUTES, st.sampled_from([0, 1, 127, 128, 255, 256, 20_000]))
 def test_one_message_alone_has_the_same_body(payload: bytes, own: Attributes, size: int) -> None:
     own = own._replace(deleted=False, properties={**own.properties, "long": b"x" * size})

@@ -314,7 +314,7 @@ def cut(frame: bytes, header: BatchHeader, first: int, last: int, epoch: int) ->
     body = body_of(frame, header)
     rows = range(first - header.first, last - header.first + 1)
     marker = header.marker if last == header.last else b""
-    return rows_of(replace(header, epoch=epoch), body, rows, body.read_payloads(), marker)
+    return rows_of(replace(header, epoch=epoch), body, rows, body.read_payloads_of(rows), marker)
 
 
 def rows_of(
@@ -327,7 +327,7 @@ def rows_of(
     """Return messages of a batch as a batch of their own. Raises CorruptBatch.
 
     - rows: their places in the batch, rising. They get consecutive numbers.
-    - payloads: those of all messages of the batch, or what stands for them.
+    - payloads: those of these messages, or what stands for them.
     """
     times = body.read_times(header.timestamp_ns)
     timestamp_ns, later = times_of([times[row] for row in rows])
@@ -335,7 +335,7 @@ def rows_of(
         header.source,
         header.epoch,
         header.first + rows[0],
-        [payloads[row] for row in rows],
+        payloads,
         timestamp_ns,
         marker,
         body.read_attributes_of(rows) or (),

@@ -73,6 +73,27 @@ def test_a_batch_of_which_nothing_is_left_out_is_given_as_it_is(wanted: Wanted) 
     assert wanted.left_of(MemoryRows(), [whole]) == [whole]
 
 
+@pytest.mark.parametrize(
+    ("where", "select", "numbers", "payloads"),
+    [
+        ("$sequence >= 9", None, [9, 10], [b'{"id":333}', b"no JSON"]),
+        ("$sequence >= 9", "id", [9, 10], [b'{"id":333}', b"no JSON"]),
+        ("$sequence <> 9", "name", [7, 8, 10], [b"{}", b"{}", b"no JSON"]),
+        ("$size < 10", None, [7, 8, 10], [b'{"id":1}', b'{"id":22}', b"no JSON"]),
+        ("id > 1", None, [8, 9], [b'{"id":22}', b'{"id":333}']),
+    ],
+)
+def test_the_messages_that_pass_have_their_own_payloads(
+    where: str, select: str | None, numbers: list[int], payloads: list[bytes]
+) -> None:
+    whole = piece(7, b'{"id":1}', b'{"id":22}', b'{"id":333}', b"no JSON")
+    (left,) = wanting(where, select).left_of(MemoryRows(), [whole])
+    assert isinstance(left, store_v1.Given)
+    header = check_batch(left.selected.batch)
+    assert [header.first + offset for offset in left.selected.offsets] == numbers
+    assert read_payloads(left.selected.batch, header) == payloads
+
+
 def test_a_batch_that_nobody_can_read_is_passed() -> None:
     frame = without_messages(7, 100)
     unreadable = Piece(read_header(frame), frame, Range(7, 7))

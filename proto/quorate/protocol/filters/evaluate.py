@@ -64,21 +64,27 @@ Evaluate = Callable[[Messages, Rows], list[Value]]
 class Filter:
     """A filter, ready for use. It is true, false or NULL of a message; only true passes."""
 
-    __slots__ = ("_evaluate", "_rows_at_once", "members", "needs_document", "text", "undecoded")
+    __slots__ = (
+        "_evaluate", "_rows_at_once", "members", "needs_document", "needs_payloads", "text",
+        "undecoded",
+    )  # fmt: skip
 
     def __init__(self, text: str) -> None:
         """Parse the text. Raises InvalidFilter, which says where and what was expected."""
         self.text = text
         tree = parse(text)
-        paths = [node.path for node in _nodes(tree) if isinstance(node, syntax.Field)]
+        nodes = list(_nodes(tree))
+        paths = [node.path for node in nodes if isinstance(node, syntax.Field)]
         self.needs_document = bool(paths)
         """Whether it looks into payloads, so that they have to be decoded."""
+        self.needs_payloads = self.needs_document or syntax.MessageField(About.SIZE) in nodes
+        """Whether it looks at payloads, into them or at their sizes."""
         self.members = members_of(paths)
         """The names of members that it looks at, of a payload that is an object."""
         self.undecoded = 0
         """How many payloads so far are not of their format, of those that it looked into."""
         self._evaluate = _function(tree)
-        long_texts = sum(map(_makes_longer, _nodes(tree)))
+        long_texts = sum(map(_makes_longer, nodes))
         self._rows_at_once = max(
             1, _LONG_TEXTS_AT_ONCE // long_texts if long_texts else _ROWS_AT_ONCE
         )

@@ -18,7 +18,10 @@ from quorate.protocol.payloads import PayloadFormat, Reader, reader_of
 class Documents:
     """The documents of payloads. Each is decoded at most once while rows are asked for again."""
 
-    __slots__ = ("_decoded", "_documents", "_payloads", "_reader", "_rows", "undecoded")
+    __slots__ = (
+        "_apart", "_decoded", "_documents", "_highest", "_payloads", "_reader", "_rows",
+        "undecoded",
+    )  # fmt: skip
 
     def __init__(self, reader: Reader, payloads: Callable[[Rows], Sequence[bytes]]) -> None:
         """payloads: returns those of some messages."""
@@ -29,7 +32,11 @@ class Documents:
         self._documents: list[Any] = []
         """The document of each of them."""
         self._decoded: dict[int, Any] = {}
-        """All documents so far, unless only `_documents` has them."""
+        """All documents so far, unless only `_apart` or `_documents` have them."""
+        self._apart: list[tuple[Rows, list[Any]]] = []
+        """Messages that were asked for earlier, and their documents."""
+        self._highest = -1
+        """The last message that was asked for so far."""
         self.undecoded = 0
         """How many payloads so far are not of their format, of those that were looked into."""
 
@@ -37,15 +44,29 @@ class Documents:
         """Return the document of each of these messages; None: it is not of its format."""
         if rows == self._rows:
             return self._documents
-        decoded = self._decoded
-        decoded.update(zip(self._rows, self._documents, strict=True))
-        new = [row for row in rows if row not in decoded]
-        documents, undecoded = self._reader.all(self._payloads(new))
-        self.undecoded += undecoded
-        if len(new) < len(rows):
-            decoded.update(zip(new, documents, strict=True))
-            documents = [decoded[row] for row in rows]
+        self._apart.append((self._rows, self._documents))
+        if rows and rows[0] > self._highest:
+            # A filter goes on to the next messages. It asks for none of the earlier ones.
+            documents, self._highest = self._new(rows), rows[-1]
+        else:
+            documents = self._some_new(rows)
         self._rows, self._documents = rows, documents
+        return documents
+
+    def _some_new(self, rows: Rows) -> list[Any]:
+        decoded = self._decoded
+        for apart, documents in self._apart:
+            decoded.update(zip(apart, documents, strict=True))
+        self._apart.clear()
+        new = [row for row in rows if row not in decoded]
+        if new:
+            decoded.update(zip(new, self._new(new), strict=True))
+            self._highest = max(self._highest, new[-1])
+        return [decoded[row] for row in rows]
+
+    def _new(self, rows: Rows) -> list[Any]:
+        documents, undecoded = self._reader.all(self._payloads(rows))
+        self.undecoded += undecoded
         return documents
 
 
@@ -62,7 +83,7 @@ class BatchMessages:
     ) -> None:
         """See a batch.
 
-        - payloads: those of the whole batch.
+        - payloads: those of the whole batch; empty if no filter looks at them.
         - reader: makes their documents, with all that is asked for.
         - numbers: the number of each message of the batch; None: they are consecutive.
         """
@@ -164,7 +185,7 @@ def passing(
 
     The filter counts the payloads that are not of their format. Raises CorruptBatch.
 
-    - payloads: those of the whole batch.
+    - payloads: those of the whole batch; empty if the filter needs none.
     - numbers: the number of each message of the batch; None: they are consecutive.
     """
     reader = reader_of(form, where.members)

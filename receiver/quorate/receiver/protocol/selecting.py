@@ -43,7 +43,7 @@ def select(where: Filter, form: PayloadFormat, part: BatchPart) -> Selection:
     kept, runs = [], _runs([header.first + row for row in rows])
     for run in runs:
         chosen = range(run.first - header.first, run.last - header.first + 1)
-        batch = rows_of(header, body, chosen, payloads)
+        batch = rows_of(header, body, chosen, payloads[chosen.start : chosen.stop])
         kept.append(BatchPart(run.first, run.last, read_header(batch), batch, part.retransmitted))
     return Selection(kept, _between(runs, part.first, part.last))
 

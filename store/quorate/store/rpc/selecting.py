@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from quorate.protocol.columns import values_at
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.messages import passing
@@ -119,17 +120,17 @@ class Wanted:
         header, part = piece.header, piece.part
         form = self.payload_of(header.source.topic)
         body = body_of(frame, header)
-        payloads = body.read_payloads()
+        needs_all = self.where is None or self.where.needs_payloads
+        every = body.read_payloads() if needs_all else []
         rows = list(range(part.first - header.first, part.last - header.first + 1))
         if self.where is not None:
-            rows = passing(self.where, header, payloads, body, part.first, part.last, form)
+            rows = passing(self.where, header, every, body, part.first, part.last, form)
         if not rows:
             return None
+        payloads = values_at(every, rows) if every else body.read_payloads_of(rows)
         given = payloads
         if self.select is not None and piece.large is None:
-            given = [*payloads]
-            for row in rows:
-                given[row] = self.select.of(payloads[row], form)
+            given = [self.select.of(payload, form) for payload in payloads]
         if len(rows) == len(part) and given == payloads:
             return piece
         batch = rows_of(header, body, rows, given)
