@@ -141,6 +141,14 @@ def test_the_same_walks_break_nothing_with_all_rules(rule: str) -> None:
     assert not walks(shown, seeds=range(seed, seed + 20))
 
 
+@pytest.mark.parametrize("rule", ["instance", "durable instance"])
+def test_receivers_need_their_instances_as_owners_do(rule: str) -> None:
+    receivers = world("receiver", "receiver", "receiver", messages=2, crashes=2)
+    receivers = receivers._replace(founded=True)
+    assert walks(receivers, frozenset({rule}), range(200))
+    assert not walks(receivers, seeds=range(20))
+
+
 def test_an_ended_stream_is_erased_and_forgotten_and_begins_anew() -> None:
     """States that walks must come across. They are made on purpose here."""
     model = Model(FORGETS)

@@ -16,6 +16,7 @@ from tests.protocol.broken_answers import Breach, answers_of
 
 from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import (
+    Deregistered,
     Fenced,
     NotRegistered,
     QuorateError,
@@ -207,17 +208,19 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         receiver = self.receivers.get(who)
         if request.asks_only:
             return self._registered(request, max(self.ended.get(who, 0), request.ended_epoch))
-        again = self.instances.get(who) == (request.epoch, request.instance)
-        if receiver is not None and request.epoch <= receiver[0] - again:
+        if receiver is not None and (request.epoch, request.instance) < self._ballot(who):
             await abort(context, Fenced("receiver", request.epoch, receiver[0]))
         ended = max(self.ended.get(who, 0), request.ended_epoch)
+        if request.epoch <= ended and request.is_open:
+            await abort(context, Deregistered("receiver"))
+        if receiver is None and request.epoch <= self.spent and not request.is_open:
+            await abort(context, Fenced("receiver", request.epoch, self.spent))
         if request.epoch <= ended:
             await abort(context, Fenced("receiver", request.epoch, ended))
         if ended > self.ended.get(who, 0):
             # It was away, and what it has is of a receiver that ended.
             self.receivers.pop(who, None)
             self.ended[who] = ended
-        self.spent = max(self.spent, request.spent_epoch)
         answer = self._registered(request, ended)
         self.asked_to_register += 1
         self.receivers[who] = [request.epoch, answer.acknowledged_upto]
@@ -241,11 +244,15 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             limbo=self.limbo,
             lineage=lineage_to_wire(served.lineage),
             ended_epoch=ended,
-            spent_epoch=self.spent,
             incarnation=self.word.incarnation,
             known_stores=self.word.known,
-            epoch=max(ended, receiver[0] if receiver else 0),
+            epoch=max(ended, receiver[0] if receiver else self.spent),
         )
+
+    def _ballot(self, who: tuple[SourceName, int]) -> tuple[int, bytes]:
+        """Return the ballot of a row. Unless a test names the instance it is greater than any."""
+        epoch, known = self.receivers[who][0], self.instances.get(who)
+        return known if known is not None and known[0] == epoch else (epoch, b"\xff")
 
     async def Deregister(self, request: Any, context: Any) -> Any:
         self.deregistrations.append(request)
@@ -272,12 +279,12 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             source = _name(one.source)
             receiver = self.receivers.get((source, request.session_id))
             error: QuorateError | None = None
-            if receiver is None or one.epoch > receiver[0]:
+            who, ballot = (source, request.session_id), (one.epoch, one.instance)
+            if one.epoch <= self.ended.get(who, 0):
+                error = Deregistered("receiver")
+            elif receiver is None or ballot > self._ballot(who):
                 error = NotRegistered("receiver", "not known")
-            elif one.epoch < receiver[0] or self.instances[source, request.session_id] != (
-                one.epoch,
-                one.instance,
-            ):
+            elif ballot < self._ballot(who):
                 error = Fenced("receiver", one.epoch, receiver[0])
             elif one.upto < 0:
                 self.signs_of_life += 1

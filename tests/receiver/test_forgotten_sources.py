@@ -83,9 +83,9 @@ def test_it_is_forgotten_once_the_stores_that_are_left_are_too_few() -> None:
 def test_refused_positions_say_so_too() -> None:
     one = Registering(drawn=True)
     one.registered()
-    one.core.acknowledgement_refused("a", 1, FORGOTTEN)
+    one.core.acknowledgement_refused("a", FORGOTTEN)
     assert not is_forgotten(one)
-    one.core.acknowledgement_refused("b", 1, FORGOTTEN)
+    one.core.acknowledgement_refused("b", FORGOTTEN)
     assert is_forgotten(one)
     assert one.core.joined == {"c"}
     assert one.told(Joined) == []

@@ -90,25 +90,31 @@ async def test_it_shows_so_often_enough_for_the_lifetime_that_it_asks_for(group:
             await store.until(lambda store=store: store.signs_of_life > 3)
 
 
-@pytest.mark.expects_log(r"receiver of \S+ ends|is fenced")
-async def test_one_whose_epoch_another_has_at_enough_stores_was_replaced(group: Group) -> None:
-    """They forgot it as its source, or it itself, had ended, and took another in that epoch."""
+@pytest.mark.expects_log(r"receiver of \S+ ends|is fenced|refused an acknowledgement")
+async def test_a_greater_instance_with_the_same_epoch_replaces_it(group: Group) -> None:
     await group.announce()
     one = await opened(group, options={"state_lifetime": 0.3})
     taking = asyncio.ensure_future(anext(one.batches()))
-    for store in group.stores[:1]:
-        store.instances[NAME, 0x20] = (1, b"another")
-    others = group.stores[1:]
-    for store in others:
-        signs = store.signs_of_life
-        await store.until(lambda store=store, signs=signs: store.signs_of_life > signs + 1)
-    assert not taking.done(), "one store alone says nothing"
-    for store in others:
-        store.instances[NAME, 0x20] = (1, b"another")
+    group.stores[0].instances[NAME, 0x20] = (1, bytes(16))
+    signs = group.stores[1].signs_of_life
+    await group.stores[1].until(lambda: group.stores[1].signs_of_life > signs + 1)
+    assert not taking.done(), "a lower one does not"
+    group.stores[0].instances[NAME, 0x20] = (1, b"\xff" * 17)
     async with asyncio.timeout(60):
         with pytest.raises(Fenced):
             await taking
-    assert [store.receivers[NAME, 0x20][0] for store in group.stores] == [1, 1, 1]
+    await one.close()
+
+
+@pytest.mark.expects_log(r"receiver of \S+ ends|is deregistered")
+async def test_one_that_an_operator_ends_is_told_so(group: Group) -> None:
+    await group.announce()
+    one = await opened(group, options={"state_lifetime": 0.3})
+    taking = asyncio.ensure_future(anext(one.batches()))
+    group.stores[0].ended[NAME, 0x20] = 1
+    async with asyncio.timeout(60):
+        with pytest.raises(Deregistered):
+            await taking
     await one.close()
 
 

@@ -52,7 +52,6 @@ def answer_of(registered: Registered) -> StoreAnswer:
         low=answer.low,
         retained_from=answer.retained_from,
         told_ended=answer.ended_epoch,
-        spent_epoch=answer.spent_epoch,
         epoch=answer.epoch,
         word=registered.word,
     )

@@ -62,7 +62,6 @@ from quorate.receiver.protocol.live_stream import (
 from quorate.receiver.protocol.registration import (
     Answered,
     Ask,
-    EpochLeft,
     Joined,
     OutdatedForgotten,
     Refused,
@@ -392,10 +391,6 @@ class ReceiverInstance:
         told, registration.events = registration.events, []
         for event in told:
             match event:
-                case EpochLeft(over):
-                    self.world.reach("receiver registers above all that are over", self.name)
-                    if over:
-                        self.checker.endings.receiver_over(self.session_id, over)
                 case OutdatedForgotten():
                     state = "store heard from its receiver that it had ended"
                     self.world.reach(state, self.name)
@@ -672,6 +667,6 @@ class ReceiverInstance:
         except QuorateError as error:
             confirmed.pop(store, None)
             if not self.fenced:
-                self.registration.acknowledgement_refused(store, asked.epoch, error)
+                self.registration.acknowledgement_refused(store, error)
                 self._end_if_over()
         busy.discard(store)

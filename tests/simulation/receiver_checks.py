@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from tests.simulation.endings import Life
 from tests.simulation.world import World
 
-from quorate.protocol.limits import NOTHING
 from quorate.protocol.policy import Policy
 from quorate.receiver.protocol.fetch_plan import (
     Answer,
@@ -83,13 +82,10 @@ class ReceiverChecks:
         self._checker = checker
         self._require = checker.require
         self._identities: dict[str, _Identity] = {}
-        self._registered: dict[tuple[str, int], int] = {}
-        """By store and receiver: the epoch in which it is registered."""
-        self._had: dict[tuple[str, int], int] = {}
+        self._registered: dict[tuple[str, int], tuple[int, bytes]] = {}
+        """By store and receiver: the ballot that is registered."""
+        self._had: dict[tuple[str, int], tuple[int, bytes]] = {}
         """The same of stores whose data was destroyed, as it was then, until they vouch again."""
-        self._taken: dict[tuple[str, int], tuple[int, int]] = {}
-        """By store and receiver: the epoch and the highest position of what the store took from its
-        instances, since it forgot it last."""
 
     def added(self, name: str, *, stable_only: bool) -> None:
         self._identities[name] = _Identity(stable_only)
@@ -138,12 +134,7 @@ class ReceiverChecks:
                 self._checker.endings.receiver_starts(name)
         elif has_it & told:
             # One that was told has registered it since: it has heard that it begins anew.
-            if 0 < first <= self._taken_since(registered_as.session_id, has_it & told) + 1:
-                # Or that one which nobody has replaced goes on: nobody has begun since it was over.
-                self._world.reach("receiver goes on where one did that was deregistered", name)
-                self._checker.endings.receiver_starts(name)
-            else:
-                self._begin_anew(name, running)
+            self._begin_anew(name, running)
             if self._checker.is_gone() or self._none_remembers(name, life, has_it & told):
                 # Whoever heard last that the stream is over has said where it was in that.
                 running.had.skipped.update(range(first))
@@ -175,16 +166,6 @@ class ReceiverChecks:
         running.had = self._identities[name].had[running.life.number] = anew
         self._checker.endings.receiver_starts(name)
 
-    def _taken_since(self, receiver: int, told: set[str]) -> int:
-        """The highest that one of these took after it was told that the receiver is over, from one
-        that was frozen meanwhile, or did not notice.
-
-        Where the end is forgotten, nothing tells that one's epoch from that of one which came after
-        it and never began, once the store was started since.
-        """
-        taken = (self._taken.get((store, receiver), (0, NOTHING)) for store in told)
-        return max(position for _, position in taken)
-
     def _none_remembers(self, name: str, life: Life, told: set[str]) -> bool:
         """Whether a stream is over, and these have deleted that, with all that they knew of its
         receivers, or were told that one of them is over when they had.
@@ -205,7 +186,9 @@ class ReceiverChecks:
         many stores may be lost; and nobody can tell it.
         """
         who = registered_as.session_id, registered_as.epoch
-        had = {store for (store, receiver), epoch in self._had.items() if (receiver, epoch) == who}
+        had = {
+            store for (store, receiver), (epoch, _) in self._had.items() if (receiver, epoch) == who
+        }
         return self._checker.registered_at(*who) | had
 
     def registered_anew(self, name: str, instance: int, registered_as: RegisteredAs) -> None:
@@ -314,31 +297,30 @@ class ReceiverChecks:
 
     # Which instance stores listen to.
 
-    def registered(self, store: str, receiver: int, epoch: int, *, remembered: bool) -> None:
-        """The store has answered that it registered an instance in this epoch.
+    def registered(
+        self, store: str, receiver: int, ballot: tuple[int, bytes], *, remembered: bool
+    ) -> None:
+        """The store has answered that it registered this ballot.
 
-        remembered: it knew the receiver, or up to where it had ended; else epochs begin anew.
+        remembered: it knew the receiver, or up to where it had ended; else ballots begin anew.
         """
-        known = self._registered.get((store, receiver), 0) if remembered else 0
-        self._registered[store, receiver] = max(epoch, known)
+        known = self._registered.get((store, receiver), ballot) if remembered else ballot
+        self._registered[store, receiver] = max(ballot, known)
 
-    def moved(self, store: str, receiver: int, epoch: int, upto: int) -> None:
+    def moved(self, store: str, receiver: int, ballot: tuple[int, bytes]) -> None:
         """The store takes an acknowledgement of an instance."""
-        known = self._registered.get((store, receiver), 0)
+        known = self._registered.get((store, receiver), ballot)
         self._require(
-            epoch >= known,
+            ballot >= known,
             "I5",
-            f"{store} takes a position of epoch {epoch} of {receiver:#x} after registering {known}",
+            f"{store} takes a position of {ballot} of {receiver:#x} after registering {known}",
         )
-        _, before = self._taken.get((store, receiver), (0, NOTHING))
-        self._taken[store, receiver] = epoch, max(upto, before)
 
     def forgotten(self, store: str, receiver: int = 0) -> None:
         """The store does not know one receiver any more, or any at all."""
-        for known in self._registered.keys() | self._taken.keys():
+        for known in list(self._registered):
             if known[0] == store and receiver in (0, known[1]):
-                self._registered.pop(known, None)
-                self._taken.pop(known, None)
+                del self._registered[known]
 
     def destroyed(self, store: str) -> None:
         """The store loses what it has of receivers."""
@@ -348,10 +330,8 @@ class ReceiverChecks:
     def over(self, store: str, ended: Mapping[int, int]) -> None:
         """The store hears up to which epochs these are over: that ends also what it had."""
         for receiver, upto in ended.items():
-            if self._had.get((store, receiver), upto + 1) <= upto:
+            if self._had.get((store, receiver), (upto + 1, b""))[0] <= upto:
                 del self._had[store, receiver]
-            if self._taken.get((store, receiver), (upto + 1, 0))[0] <= upto:
-                del self._taken[store, receiver]
 
     def vouches_again(self, store: str) -> None:
         """What counts is what it has."""

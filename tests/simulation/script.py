@@ -238,7 +238,7 @@ class Script:
         receiver.holds_back = True
         self.until(lambda: receiver.has_asked)
         registration = receiver.registration
-        registration.epoch, registration.ended_epoch, registration.spent_epoch = 1, 0, 0
+        registration.epoch, registration.ended_epoch = 1, 0
         return partial(setattr, receiver, "holds_back", False)
 
     def deregister_receiver(self, receiver: ReceiverInstance) -> None:

@@ -159,9 +159,8 @@ RAREST = (
 )
 """Those that four thousand worlds reach a dozen times at most, some of them never.
 
-Two states that a hundred thousand did not reach are reached by scripts alone: "stable in a stream
-that is over" in test_checks_of_ends, and "receiver goes on where one did that was deregistered" in
-test_receiver_contests.
+A state that a hundred thousand did not reach is reached by a script alone: "stable in a stream that
+is over" in test_checks_of_ends.
 """
 NEEDED = {1_000: RARE, 10_000: RARER, 100_000: RAREST}
 """From so many worlds on, a run that never reaches one of these has failed: something keeps worlds

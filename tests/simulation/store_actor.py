@@ -662,8 +662,8 @@ class StoreActor:
                 asked.take_over,
                 FOR_EVER,
                 asked.ended_epoch,
-                asked.spent_epoch,
                 asks_only=asked.asks_only,
+                is_open=asked.is_open,
             )
         )
         answer = registered.answer
@@ -671,7 +671,7 @@ class StoreActor:
             self.checker.receivers.registered(
                 self.label,
                 asked.session_id,
-                asked.epoch,
+                (asked.epoch, asked.instance),
                 remembered=answer.known or answer.ended_epoch > 0,
             )
         return Registered(registered, self._word())

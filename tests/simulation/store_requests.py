@@ -52,6 +52,6 @@ class SimulatedRequests(Requests):
 
     def _move(self, session_id: int, asked: AskedPosition) -> tuple[Write, ...]:
         writes = super()._move(session_id, asked)
-        self._checker.receivers.moved(self._label, session_id, asked.epoch, asked.upto)
+        self._checker.receivers.moved(self._label, session_id, (asked.epoch, asked.instance))
         self._checker.endings.sign(self._label, session_id)
         return writes

@@ -5,15 +5,16 @@ Scripted worlds like those of quorate's tests.simulation.test_receiver_ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 
 import pytest
 from tests import seams
 from tests.simulation.guards import Guard
 from tests.simulation.receiver_actor import REPEAT_SECONDS, ReceiverInstance
-from tests.simulation.script import Script, play
+from tests.simulation.script import LOOK_SECONDS, Script, play
 from tests.simulation.test_receiver_ends import (
     ALL,
+    EXPIRING,
     HIGHEST,
     KEPT,
     A,
@@ -24,7 +25,6 @@ from tests.simulation.test_receiver_ends import (
 )
 
 from quorate.receiver.protocol.registration import Registration
-from quorate.receiver.protocol.start_position import StoreAnswer
 
 
 def _old_answers_count_as_taking_it(to: pytest.MonkeyPatch) -> None:
@@ -36,22 +36,20 @@ def _old_answers_count_as_taking_it(to: pytest.MonkeyPatch) -> None:
     seams.RECEIVER_REGISTRATION_TOOK_LAST.replace(to, took_last)
 
 
-def _one_begins_while_another_contests_its_epoch(script: Script) -> None:
-    """It finds its epoch over, and takes the next; A has that long before B hears of it. Meanwhile
-    a new one, which had asked before, begins with A and C, and is gone before it has acknowledged
-    anything."""
+def _one_begins_while_another_joins(script: Script) -> None:
+    """Its time is over everywhere when it wakes. A registers it long before B does. Meanwhile a new
+    one begins with A and C, and is gone before it has acknowledged anything."""
     frozen = _frozen(script)
-    script.deregister_receiver(frozen)
-    script.until(lambda: script.endings.receiver_forgotten_at(frozen.name) == {*ALL})
-    new = script.start_second_receiver(0)
-    registers = script.asked_long_ago(new)
+    script.until(lambda: all(script.acknowledged(each, 0) is None for each in ALL), LOOK_SECONDS)
+    for each in ALL:
+        script.endings.receiver_forgotten(frozen.name, each)
     script.stores[C].crash()
     free = script.mute(frozen.name, B)
     frozen.process.wake()
-    script.until(lambda: frozen.epoch == 2 and frozen.registration.answers.keys() == {A})
+    script.until(lambda: script.acknowledged(A, 0) is not None)
     arrives = script.withhold(frozen.name, B)
     script.stores[C].start()
-    registers()
+    new = script.start_second_receiver(0)
     script.until(lambda: new.registered)
     new.kill()
     script.withhold(frozen.name, B)
@@ -59,30 +57,6 @@ def _one_begins_while_another_contests_its_epoch(script: Script) -> None:
     arrives()
     script.until(lambda: frozen.over)
     script.until_handed(script.start_receiver(0), 1)
-
-
-def _only_the_epoch_that_is_left_is_over(to: pytest.MonkeyPatch) -> None:
-    """Who comes to a higher epoch than any that was over ends none below it."""
-    real = seams.RECEIVER_REGISTRATION_OVER_BEFORE.real()
-
-    def over_before(epoch: int, ended_epoch: int, answers: Mapping[str, StoreAnswer]) -> int:
-        is_new = all(each.is_new for each in answers.values())
-        return real(epoch, ended_epoch, answers) if is_new else ended_epoch
-
-    seams.RECEIVER_REGISTRATION_OVER_BEFORE.replace(to, over_before)
-
-
-def _comes_and_goes(script: Script, frozen: ReceiverInstance) -> None:
-    """The next instance, which had asked before, registers everywhere in the epoch that is over,
-    and is gone before it hears so of enough stores."""
-    brief = script.start_second_receiver(0)
-    registers = script.asked_long_ago(brief)
-    free = script.mute(B, frozen.name)
-    registers()
-    script.until(lambda: len(brief.registration.answers) == 2)
-    brief.kill()
-    free()
-    assert {script.state(each).receivers[frozen.session_id].epoch for each in ALL} == {1}
 
 
 def _one_begins_and_goes_before_it_wakes(script: Script, frozen: ReceiverInstance) -> None:
@@ -116,13 +90,6 @@ def _wakes_where_nobody_knows_its_successor(script: Script) -> None:
     _one_begins_and_goes_before_it_wakes(script, frozen)
 
 
-def _wakes_where_an_instance_came_in_its_epoch(script: Script) -> None:
-    """C, which it reaches alone, does not know any more who has come in its epoch."""
-    frozen = _frozen_and_forgotten(script)
-    _comes_and_goes(script, frozen)
-    _one_begins_and_goes_before_it_wakes(script, frozen)
-
-
 GUARDS = (
     Guard(
         _one_store_is_enough_to_go_on,
@@ -132,36 +99,24 @@ GUARDS = (
     ),
     Guard(
         _old_answers_count_as_taking_it,
-        _one_begins_while_another_contests_its_epoch,
+        _one_begins_while_another_joins,
         "I4",
-        {**KEPT, **HIGHEST},
+        {**EXPIRING, **HIGHEST},
         seeds=20,
-    ),
-    Guard(
-        _only_the_epoch_that_is_left_is_over,
-        _wakes_where_an_instance_came_in_its_epoch,
-        "I4",
-        {**KEPT, **HIGHEST},
     ),
 )
 
 
 def test_one_goes_on_that_was_deregistered_while_it_was_frozen_as_nobody_has_begun_since() -> None:
-    """It reaches C alone, which does not know any more who has come in its epoch."""
+    """Its end is forgotten when it wakes."""
 
     def goes_on(script: Script) -> None:
         frozen = _frozen_and_forgotten(script)
-        _comes_and_goes(script, frozen)
-        script.stores[C].crash()
-        script.stores[C].start()
-        script.cut(frozen.name, A, B)
         frozen.process.wake()
-        script.until(lambda: script.acknowledged(C, 0) == 1)
-        script.network.heal()
-        script.until(lambda: frozen.over)
+        script.until(lambda: all(script.acknowledged(each, 0) == 1 for each in ALL))
+        frozen.kill()
         again = script.start_receiver(0)
         script.until(lambda: again.registered)
         assert again.stream.next == 2
-        assert script.world.reached["receiver goes on where one did that was deregistered"]
 
     play(goes_on, 0, **KEPT, **HIGHEST)

@@ -21,8 +21,8 @@ from tests.simulation.script import LOOK_SECONDS, Script, play
 from tests.simulation.weather import LASTING
 
 from quorate.protocol.consensus import Behaviour
+from quorate.protocol.errors import Deregistered
 from quorate.protocol.identity import SourceName
-from quorate.receiver.protocol.registration import Phase
 from quorate.store.rules import (
     receiver_tombstones,
 )
@@ -352,8 +352,8 @@ def _told_before_it_begins(script: Script) -> None:
 
 
 def _epochs_are_used_again(to: pytest.MonkeyPatch) -> None:
-    """A new receiver takes the first epoch that no store refuses."""
-    seams.RECEIVER_REGISTRATION_UNSPENT.replace(to, lambda epoch, _: epoch)
+    """A new receiver takes the first epoch that no end refuses."""
+    seams.FENCE_IN_RECEIVERS.replace(to, SourceState.ended_upto)
 
 
 def _frozen(script: Script) -> ReceiverInstance:
@@ -608,16 +608,13 @@ MUTATIONS = (
 )
 
 
-def test_an_instance_that_was_over_before_it_started_goes_on_as_a_new_receiver() -> None:
-    def goes_on(script: Script) -> None:
+def test_an_instance_that_was_over_before_it_started_is_told_so() -> None:
+    def is_told(script: Script) -> None:
         again = _over_before_it_started(script)
-        assert again.stream.next == 1
-        epoch = again.epoch
-        assert script.send(*ALL) == 1
-        script.until(lambda: all(script.acknowledged(each, 0) == 1 for each in ALL))
-        assert again.epoch > epoch
+        script.until(lambda: again.over)
+        assert isinstance(again.registration.error, Deregistered)
 
-    play(goes_on, 0, **KEPT)
+    play(is_told, 0, **KEPT)
 
 
 # A store loses its disk after it has registered a receiver that waits for another store still.
@@ -650,24 +647,6 @@ def _starts_after(script: Script, receiver: ReceiverInstance) -> int:
     again = script.start_receiver(0)
     script.until(lambda: again.registered)
     return again.stream.next
-
-
-def test_what_is_acknowledged_counts_where_one_of_enough_stores_was_put_back() -> None:
-    """It goes on though it was deregistered, and has heard so of B and C, which register it. While
-    it waits for A, C gets its disk back as it was before."""
-
-    def goes_on(script: Script) -> None:
-        receiver, copy = _begin(script), _copy(script)
-        script.cut(A, B, C, receiver.name)
-        script.deregister_receiver(receiver)
-        script.send(*ALL)
-        script.until(lambda: receiver.registration.phase is Phase.CONFIRMING)
-        script.run(0.05)
-        script.put_back(C, copy, B)
-        script.until(lambda: script.acknowledged(B, 0) == 1)
-        assert _starts_after(script, receiver) == 2
-
-    play(goes_on, 0, **KEPT, **HIGHEST)
 
 
 def test_a_receiver_begins_anew_where_who_told_it_so_was_put_back() -> None:
@@ -716,26 +695,6 @@ def test_a_receiver_is_over_before_it_starts_where_its_store_was_put_back() -> N
         assert again.stream.next == 1
 
     play(goes_on, 0, **KEPT, **HIGHEST)
-
-
-def test_a_store_hears_that_the_epoch_is_over_with_which_a_new_receiver_came() -> None:
-    """The one before has expired, so that it leaves that epoch, which C was told of, for a higher
-    one. It tells A and B alone, and they tell C."""
-
-    def drops_it(script: Script) -> None:
-        _begin(script).kill()
-        script.until(lambda: all(script.acknowledged(each, 0) is None for each in ALL))
-        again = script.start_receiver(0)
-        script.until(lambda: script.acknowledged(C, 0) is not None)
-        came_with = script.state(C).receivers[again.session_id].epoch
-        script.cut(again.name, C)
-        script.until(lambda: again.registered)
-        assert again.epoch > came_with
-        script.until(lambda: script.acknowledged(C, 0) is None)
-        script.network.heal()
-        script.until(lambda: script.acknowledged(C, 0) == 0)
-
-    play(drops_it, 0, **EXPIRING)
 
 
 def test_what_is_spent_at_one_store_is_soon_known_to_all() -> None:

@@ -52,7 +52,7 @@ def filled(world: World, source: SourceName = ORDERS, reg_id: int = 0) -> Source
     world.write(state.add_marker(Marker(29, 1, b"marker")))
     world.done(world.receivers.register(source, 0x20, 0, 1))
     world.write(world.core.identities.came(state, Lifetimes(5, 50)))
-    world.write(world.core.identities.came(state, Lifetimes(5, 50), 0x20, b"instance"))
+    world.write(world.core.identities.came(state, Lifetimes(5, 50), 0x20))
     world.write(world.core.streams.closed(stream))
     return state
 

@@ -30,7 +30,7 @@ SESSION = 0x20
 
 
 def receiver(**changes: Any) -> AskedReceiver:
-    asked = AskedReceiver(ORDERS, SESSION, 1, b"r", False, Lifetimes(), 0, 0)
+    asked = AskedReceiver(ORDERS, SESSION, 1, b"r", False, Lifetimes(), 0)
     return asked._replace(**changes)
 
 

@@ -79,9 +79,6 @@ REJOIN = Delays(first=1.0, longest=8.0)
 REST = Delays(first=0.02, factor=1.0, longest=0.02, jitter=1.0)
 """A receiver's registration takes a higher epoch, because a store holds one."""
 
-CONTEST = Delays(first=0.1, factor=1.0, longest=0.1, jitter=1.0)
-"""Two instances of one receiver contest their identity. Chance decides which one comes last."""
-
 LOOK = Delays(first=0.01, factor=2.0, longest=0.1, jitter=0.0)
 """A peer's state is looked at again, because no event tells when it has changed."""
 

@@ -87,6 +87,9 @@ BUNDLED_CALLS_MAX = 256
 GIVEN_UP_MAX = 1024
 """The most calls that one frame of a bundle gives up."""
 
+INSTANCE_BYTES_MAX = 16
+"""The most bytes of the random ID of an instance."""
+
 EPOCH_STEP_MAX = 2**32
 """How far an epoch may be above the highest that a store knows of an identity. Epochs rise by one
 with each registration, so nobody who follows the protocol is ever so far ahead."""

@@ -250,7 +250,7 @@ class Durable(_message.Message):
     def __init__(self, upto: _Optional[int] = ..., stable_awaited: bool = ...) -> None: ...
 
 class RegisterReceiverRequest(_message.Message):
-    __slots__ = ("source", "session_id", "reg_id", "epoch", "protocol_version", "lifetimes", "instance", "take_over", "not_waited_for", "ended_epoch", "spent_epoch", "asks_only", "application")
+    __slots__ = ("source", "session_id", "reg_id", "epoch", "protocol_version", "lifetimes", "instance", "take_over", "not_waited_for", "ended_epoch", "is_open", "asks_only", "application")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
@@ -261,7 +261,7 @@ class RegisterReceiverRequest(_message.Message):
     TAKE_OVER_FIELD_NUMBER: _ClassVar[int]
     NOT_WAITED_FOR_FIELD_NUMBER: _ClassVar[int]
     ENDED_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    SPENT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    IS_OPEN_FIELD_NUMBER: _ClassVar[int]
     ASKS_ONLY_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
@@ -274,13 +274,13 @@ class RegisterReceiverRequest(_message.Message):
     take_over: bool
     not_waited_for: bool
     ended_epoch: int
-    spent_epoch: int
+    is_open: bool
     asks_only: bool
     application: _messages_pb2.Application
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[_messages_pb2.Lifetimes, _Mapping]] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., not_waited_for: bool = ..., ended_epoch: _Optional[int] = ..., spent_epoch: _Optional[int] = ..., asks_only: bool = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ...) -> None: ...
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[_messages_pb2.Lifetimes, _Mapping]] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., not_waited_for: bool = ..., ended_epoch: _Optional[int] = ..., is_open: bool = ..., asks_only: bool = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ...) -> None: ...
 
 class RegisterReceiverResponse(_message.Message):
-    __slots__ = ("reg_id", "source_reg_id", "incarnation", "limbo", "acknowledged_upto", "low", "high", "stable_upto", "known", "lineage", "retained_from", "durability", "ended_epoch", "spent_epoch", "known_stores", "epoch", "lifetimes")
+    __slots__ = ("reg_id", "source_reg_id", "incarnation", "limbo", "acknowledged_upto", "low", "high", "stable_upto", "known", "lineage", "retained_from", "durability", "ended_epoch", "known_stores", "epoch", "lifetimes")
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     SOURCE_REG_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -294,7 +294,6 @@ class RegisterReceiverResponse(_message.Message):
     RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     ENDED_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    SPENT_EPOCH_FIELD_NUMBER: _ClassVar[int]
     KNOWN_STORES_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LIFETIMES_FIELD_NUMBER: _ClassVar[int]
@@ -311,11 +310,10 @@ class RegisterReceiverResponse(_message.Message):
     retained_from: int
     durability: _messages_pb2.Durability
     ended_epoch: int
-    spent_epoch: int
     known_stores: _containers.RepeatedCompositeFieldContainer[StoreReplaced]
     epoch: int
     lifetimes: _messages_pb2.Lifetimes
-    def __init__(self, reg_id: _Optional[int] = ..., source_reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., acknowledged_upto: _Optional[int] = ..., low: _Optional[int] = ..., high: _Optional[int] = ..., stable_upto: _Optional[int] = ..., known: bool = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., retained_from: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_epoch: _Optional[int] = ..., spent_epoch: _Optional[int] = ..., known_stores: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., epoch: _Optional[int] = ..., lifetimes: _Optional[_Union[_messages_pb2.Lifetimes, _Mapping]] = ...) -> None: ...
+    def __init__(self, reg_id: _Optional[int] = ..., source_reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., acknowledged_upto: _Optional[int] = ..., low: _Optional[int] = ..., high: _Optional[int] = ..., stable_upto: _Optional[int] = ..., known: bool = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., retained_from: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_epoch: _Optional[int] = ..., known_stores: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., epoch: _Optional[int] = ..., lifetimes: _Optional[_Union[_messages_pb2.Lifetimes, _Mapping]] = ...) -> None: ...
 
 class Acknowledgement(_message.Message):
     __slots__ = ("source", "epoch", "upto", "source_epoch", "instance")
@@ -805,7 +803,7 @@ class Conflict(_message.Message):
     def __init__(self, other: _Optional[str] = ..., first: _Optional[int] = ..., last: _Optional[int] = ...) -> None: ...
 
 class ReceiverStatus(_message.Message):
-    __slots__ = ("session_id", "reg_id", "epoch", "acknowledged_upto", "not_waited_for", "confirmed_epoch", "application", "inactive_seconds")
+    __slots__ = ("session_id", "reg_id", "epoch", "acknowledged_upto", "not_waited_for", "confirmed_epoch", "application", "inactive_seconds", "instance")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -814,6 +812,7 @@ class ReceiverStatus(_message.Message):
     CONFIRMED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_FIELD_NUMBER: _ClassVar[int]
     INACTIVE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
     session_id: int
     reg_id: int
     epoch: int
@@ -822,7 +821,8 @@ class ReceiverStatus(_message.Message):
     confirmed_epoch: int
     application: _messages_pb2.Application
     inactive_seconds: float
-    def __init__(self, session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., acknowledged_upto: _Optional[int] = ..., not_waited_for: bool = ..., confirmed_epoch: _Optional[int] = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ..., inactive_seconds: _Optional[float] = ...) -> None: ...
+    instance: bytes
+    def __init__(self, session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., acknowledged_upto: _Optional[int] = ..., not_waited_for: bool = ..., confirmed_epoch: _Optional[int] = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ..., inactive_seconds: _Optional[float] = ..., instance: _Optional[bytes] = ...) -> None: ...
 
 class DeregisterRequest(_message.Message):
     __slots__ = ("source", "receiver_session_id", "epoch", "protocol_version", "unused_promise_to", "instance")

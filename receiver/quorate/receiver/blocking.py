@@ -124,7 +124,7 @@ class Receiver:
         return self._receiver.known_topics
 
     def __iter__(self) -> Iterator[Message]:
-        """Yield the messages, one by one, until the receiver is closed. Raises Fenced."""
+        """Yield the messages until the receiver is closed. Raises Fenced, Deregistered."""
         cursor = self._receiver._cursor
         if (spans := self._receiver._spans) is not None:
             yield from self._traced(spans)

@@ -259,7 +259,7 @@ class Receiver:
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Yield the messages, one by one, until the receiver is closed.
 
-        Raises Fenced once another instance has registered the same identity.
+        Raises Fenced once another instance has registered the same identity, and Deregistered.
         """
         cursor = self._cursor
         if self._spans is not None:

@@ -59,6 +59,7 @@ async def group(tmp_path: Path) -> AsyncIterator[Group]:
             request = store_v1.RegisterReceiverRequest(
                 source=source_to_wire(ORDERS),
                 session_id=0x20,
+                instance=b"r",
                 epoch=1,
                 protocol_version=PROTOCOL_VERSION,
             )

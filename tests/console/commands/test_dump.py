@@ -18,7 +18,11 @@ from quorate.store.storage.rocksdb import RocksStorage
 from quorate.v1 import store_pb2 as store_v1
 
 RECEIVER = store_v1.RegisterReceiverRequest(
-    source=source_to_wire(ORDERS), session_id=0x20, epoch=1, protocol_version=PROTOCOL_VERSION
+    source=source_to_wire(ORDERS),
+    session_id=0x20,
+    instance=b"r",
+    epoch=1,
+    protocol_version=PROTOCOL_VERSION,
 )
 
 

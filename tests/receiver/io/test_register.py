@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from itertools import count
 
 import pytest
-from tests.receiver.fakes import NAME, FakeStore, Group
+from tests.receiver.fakes import NAME, Group
 
-from quorate.protocol.errors import Fenced, StoreStopping
+from quorate.protocol.errors import Deregistered, Fenced, StoreStopping
 from quorate.protocol.limits import NOTHING
 from quorate.receiver.io.channels import Peers
 from quorate.receiver.io.register import Registrar
@@ -63,37 +62,11 @@ async def test_all_stores_get_one_epoch_above_any_they_knew(registering: Registe
 
 
 async def test_no_epoch_is_used_in_which_a_receiver_was_over(registering: Registering) -> None:
-    """An instance of this one may be frozen; and every store has to know of it."""
+    """An instance of this one may be frozen."""
     stores = registering.group.stores
     stores[1].spent = 7
     await registering.registrar.register()
     assert registering.epochs() == [8, 8, 8]
-    assert [store.spent for store in stores] == [7, 7, 7]
-    assert [len(store.registrations) for store in stores] == [2, 2, 2]
-
-
-async def test_one_whose_epoch_is_higher_anyway_asks_no_more_than_that(
-    registering: Registering,
-) -> None:
-    stores = registering.group.stores
-    await registering.registrar.register()
-    assert [len(store.registrations) for store in stores] == [1, 1, 1]
-    for store in stores:
-        store.spent, store.receivers[NAME, 0x20] = 7, [9, 5]
-    registering.registration.answers.clear()
-    await registering.registrar.register()
-    assert registering.epochs() == [10, 10, 10]
-
-
-async def test_others_that_end_all_the_time_do_not_keep_it_from_registering(
-    registering: Registering, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spent = count(1)
-    counting = property(lambda _: next(spent), lambda *_: None)
-    monkeypatch.setattr(FakeStore, "spent", counting, raising=False)
-    await registering.registrar.register()
-    assert sorted(registering.registration.answers) == ["a", "b", "c"]
-    assert all(len(store.registrations) == 2 for store in registering.group.stores)
 
 
 async def test_one_that_refuses_is_named_once_and_joins_later(registering: Registering) -> None:
@@ -119,20 +92,19 @@ async def test_a_lost_answer_is_asked_for_again(registering: Registering) -> Non
     assert registering.epochs() == [1, 1, 1]
 
 
-async def test_another_instance_of_the_same_epoch_is_fenced(registering: Registering) -> None:
-    """Two that reached different stores chose one epoch: whoever notices first goes above it."""
-    _, b, away = registering.group.stores
+@pytest.mark.parametrize(("another", "joined"), [(b"another", "abc"), (b"z", "ab")])
+async def test_of_two_instances_with_one_epoch_the_greater_one_has_the_store(
+    registering: Registering, another: bytes, joined: str
+) -> None:
+    away = registering.group.stores[2]
     away.registrations_fail = StoreStopping("c")
     await registering.registrar.register()
     away.registrations_fail = None
-    away.receivers[NAME, 0x20] = [1, 5]
+    away.receivers[NAME, 0x20], away.instances[NAME, 0x20] = [1, 5], (1, another)
     await registering.registrar.keep_house()
-    assert registering.epochs() == [2, 2, 2]
-    registering.registration.forget("c")
-    away.instances[NAME, 0x20] = (2, b"another")
-    b.receivers[NAME, 0x20] = [7, 5]
-    with pytest.raises(Fenced):
-        await registering.registrar.keep_house()
+    assert registering.registration.joined == {*joined}
+    assert away.instances[NAME, 0x20] == (1, max(another, b"this"))
+    assert (NewerFound("c") in registering.told) == ("c" not in joined)
 
 
 async def test_joining_never_fences_a_newer_instance(registering: Registering) -> None:
@@ -198,60 +170,6 @@ async def test_a_silent_store_does_not_keep_another_from_joining(registering: Re
     assert registering.registration.joined == {"a", "b", "c"}
 
 
-async def test_who_contests_gives_way_to_one_that_has_the_next_epoch_at_enough_stores(
-    registering: Registering,
-) -> None:
-    """It was deregistered while it was frozen, and a new one has begun in the next epoch."""
-    registrar, stores = registering.registrar, registering.group.stores
-    await registrar.register()
-    for store in stores:
-        del store.receivers[NAME, 0x20]
-        store.ended[NAME, 0x20] = 1
-    for store in stores[:2]:
-        store.receivers[NAME, 0x20] = [2, NOTHING]
-    registering.registration.forget("c")
-    with pytest.raises(Fenced):
-        await registrar.keep_house()
-    assert not registering.registration.joined
-    assert registering.epochs()[:2] == [2, 2]
-
-
-async def test_who_contests_goes_on_where_enough_take_it(registering: Registering) -> None:
-    registrar, stores = registering.registrar, registering.group.stores
-    await registrar.register()
-    for store in stores[:2]:
-        store.registrations_fail = StoreStopping(store.name)
-    registering.registration.forget("c")
-    stores[2].instances[NAME, 0x20] = (1, b"another")
-    await registrar.keep_house()
-    assert not registering.registration.joined, "one store is not enough"
-    stores[0].registrations_fail = None
-    await registrar.keep_house()
-    assert registering.registration.joined == {"a", "c"}
-    assert registering.epochs() == [2, 1, 2]
-
-
-async def test_one_that_leaves_an_epoch_unused_ends_it(registering: Registering) -> None:
-    """A frozen one may have had it before, and acknowledge in it just now."""
-    stores = registering.group.stores
-    for store in stores:
-        store.spent = 4
-    await registering.registrar.register()
-    assert registering.epochs() == [5, 5, 5]
-    assert {store.ended[NAME, 0x20] for store in stores} == {1}
-
-
-async def test_one_that_goes_on_ends_nothing(registering: Registering) -> None:
-    stores = registering.group.stores
-    for store in stores:
-        store.spent = 4
-    stores[0].receivers[NAME, 0x20] = [2, 7]
-    await registering.registrar.register()
-    assert registering.epochs() == [5, 5, 5]
-    assert not any(store.ended for store in stores)
-    assert registering.registration.answers["a"].acknowledged_upto == 7
-
-
 @pytest.mark.parametrize("knowing", ["a", "ab", "b", "bc"])
 async def test_who_had_ended_tells_the_stores_that_were_away(
     registering: Registering, knowing: str
@@ -283,15 +201,13 @@ async def test_a_store_that_joins_later_is_told_too(registering: Registering) ->
     assert registering.registration.answers["c"].acknowledged_upto == NOTHING
 
 
-async def test_one_that_is_ended_while_it_runs_takes_a_higher_epoch(
-    registering: Registering,
-) -> None:
+async def test_one_that_is_deregistered_while_it_runs_ends(registering: Registering) -> None:
     registrar = registering.registrar
     await registrar.register()
-    for store in registering.group.stores[:2]:
-        del store.receivers[NAME, 0x20]
-        store.ended[NAME, 0x20] = 1
-        registering.registration.forget(store.name)
-    await registrar.keep_house()
-    assert registering.epochs() == [2, 2, 2]
-    assert {store.ended[NAME, 0x20] for store in registering.group.stores} == {1}
+    store = registering.group.stores[1]
+    del store.receivers[NAME, 0x20]
+    store.ended[NAME, 0x20] = 1
+    registering.registration.forget(store.name)
+    with pytest.raises(Deregistered):
+        await registrar.keep_house()
+    assert registering.epochs() == [1, 0, 1]

@@ -30,9 +30,7 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.policy import Policy
 from quorate.receiver.protocol.registration import (
     Answered,
-    EpochLeft,
     Joined,
-    NewerFound,
     OutdatedForgotten,
     Refused,
     RegistrationRequest,
@@ -117,7 +115,7 @@ def test_every_store_is_asked_at_once_for_the_same() -> None:
     one = Registering(take_over=True)
     one.core.register()
     assert one.ask.stores == ("a", "b", "c")
-    assert one.ask.request == RegistrationRequest(NAME, 0x20, 1, b"this", 0, 0, take_over=True)
+    assert one.ask.request == RegistrationRequest(NAME, 0x20, 1, b"this", 0, take_over=True)
     assert one.ask is one.ask, "nothing else is to be done before they answer"
 
 
@@ -252,81 +250,6 @@ def test_who_had_not_heard_that_it_ended_is_told_and_asked_anew() -> None:
     assert one.is_done()
     assert {each.acknowledged_upto for each in one.core.answers.values()} == {NOTHING}
     assert {each.told_ended for each in one.core.answers.values()} == {4}
-
-
-def test_no_epoch_is_used_in_which_a_receiver_was_over() -> None:
-    """What it leaves is over for it: a frozen one may have had it. Nobody can end that forever."""
-    one = Registering()
-    one.core.register()
-    one.said(a=NEW, b=replace(NEW, spent_epoch=6), c=NEW)
-    assert asked(one.ask) == (("a", "b", "c"), 7)
-    assert (one.ask.request.ended_epoch, one.ask.request.spent_epoch) == (1, 6)
-    assert one.told(EpochLeft) == [EpochLeft(1)]
-    one.said(**dict.fromkeys("abc", replace(YES, told_ended=1, spent_epoch=12)))
-    assert one.is_done(), "it does so once"
-    assert one.core.epoch == 7
-
-
-def test_who_goes_on_leaves_an_epoch_without_ending_it() -> None:
-    one = Registering()
-    one.core.register()
-    one.said(a=2)
-    one.rests(REST)
-    ended = replace(NEW, told_ended=2)
-    one.said(a=replace(YES, told_ended=2), b=replace(ended, spent_epoch=6), c=ended)
-    assert asked(one.ask) == (("a", "b", "c"), 7)
-    assert one.ask.request.ended_epoch == 2
-    assert one.told(EpochLeft) == [EpochLeft(0)]
-
-
-@pytest.mark.parametrize(("spent", "over"), [(1, 1), (2, 2), (9, 3)])
-def test_epochs_below_are_over_if_one_that_was_over_may_have_them(spent: int, over: int) -> None:
-    """An instance came in them, but acknowledged nothing; a frozen one may have had them before."""
-    one = Registering()
-    one.core.register()
-    one.said(a=2)
-    one.rests(REST)
-    idle = replace(YES, acknowledged_upto=NOTHING)
-    one.said(a=replace(idle, spent_epoch=spent), b=idle, c=AWAY)
-    assert one.ask.request.epoch == max(3, spent + 1)
-    assert one.ask.request.ended_epoch == over
-    assert one.told(EpochLeft) == [EpochLeft(over)]
-    one.said(**dict.fromkeys("abc", idle))
-    assert one.is_done()
-    assert one.core.joined == {"a", "b", "c"}
-
-
-@pytest.mark.parametrize(("spent", "upto"), [(0, NOTHING), (2, 7)])
-def test_epochs_below_are_not_over_as_long_as_they_may_count(spent: int, upto: int) -> None:
-    """Nobody was over, or it has acknowledged something, and goes on there."""
-    one = Registering()
-    one.core.register()
-    one.said(a=2)
-    one.rests(REST)
-    idle = replace(YES, acknowledged_upto=NOTHING, spent_epoch=spent)
-    one.said(a=idle, b=replace(idle, acknowledged_upto=upto), c=idle)
-    assert one.is_done()
-    assert (one.core.epoch, one.core.ended_epoch) == (3, 0)
-
-
-def test_who_left_its_epoch_in_vain_may_leave_the_next_one_too() -> None:
-    one = Registering()
-    one.core.register()
-    one.said(**dict.fromkeys("abc", replace(NEW, spent_epoch=6)))
-    one.said(a=YES, b=AWAY, c=AWAY)
-    assert one.is_done()
-    assert not one.enough()
-    one.core.register()
-    one.said(b=replace(YES, spent_epoch=9), c=YES)
-    assert asked(one.ask) == (("a", "b", "c"), 10)
-
-
-def test_too_few_do_not_make_it_leave_its_epoch() -> None:
-    one = Registering()
-    one.core.register()
-    one.said(a=replace(NEW, spent_epoch=6), b=AWAY, c=AWAY)
-    assert one.is_done()
-    assert one.core.epoch == 1
 
 
 def test_a_store_that_knew_nobody_before_this_instance_still_did_not() -> None:
@@ -490,28 +413,6 @@ def test_a_store_that_the_source_has_not_any_more_is_not_asked() -> None:
     one.core.source_has([(store, f"{store}:1") for store in "abcd"], Policy.majority_of("abcd"))
     one.said(d=AWAY)
     assert one.is_done()
-
-
-def test_what_a_store_said_before_does_not_count_when_it_is_asked_again() -> None:
-    """C had taken it when too few did, and has a newer instance now: A alone is not enough."""
-    one = Registering()
-    one.registered(a=YES, b=YES)
-    one.core.forget("a")
-    one.core.keep_house()
-    one.said(a=1)
-    one.said(a=AWAY, b=AWAY, c=YES)
-    assert one.is_done()
-    assert one.core.joined == frozenset()
-    one.core.keep_house()
-    one.said(a=YES)
-    one.said(b=AWAY)
-    one.said(c=8)
-    assert asked(one.ask) == (("b", "c"), 2)
-    assert one.told(NewerFound) == [NewerFound("c")]
-    one.said(b=AWAY, c=8)
-    assert one.is_done()
-    assert one.told(TooFewTake)
-    assert one.core.joined == frozenset()
 
 
 def test_one_that_is_forgotten_while_the_others_are_asked_is_not_joined() -> None:

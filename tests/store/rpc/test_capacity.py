@@ -29,6 +29,7 @@ async def registered(client: Client, session_id: int, epoch: int = 1) -> None:
     request = store_v1.RegisterReceiverRequest(
         source=source_to_wire(ORDERS),
         session_id=session_id,
+        instance=b"r",
         epoch=epoch,
         protocol_version=PROTOCOL_VERSION,
     )

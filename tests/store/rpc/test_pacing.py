@@ -34,6 +34,7 @@ async def register(client: Client, session_id: int, epoch: int = 1, **fields: An
     request = store_v1.RegisterReceiverRequest(
         source=SOURCE,
         session_id=session_id,
+        instance=b"r",
         epoch=epoch,
         protocol_version=PROTOCOL_VERSION,
         **fields,
@@ -42,7 +43,9 @@ async def register(client: Client, session_id: int, epoch: int = 1, **fields: An
 
 
 async def acknowledge(client: Client, session_id: int, upto: int, epoch: int = 1) -> None:
-    one = store_v1.Acknowledgement(source=SOURCE, epoch=epoch, upto=upto, source_epoch=1)
+    one = store_v1.Acknowledgement(
+        source=SOURCE, instance=b"r", epoch=epoch, upto=upto, source_epoch=1
+    )
     request = store_v1.AcknowledgeRequest(session_id=session_id, acknowledgements=[one])
     await client.call("Acknowledge", request)
 

@@ -453,7 +453,11 @@ async def test_a_position_that_is_told_in_limbo_is_told_as_that(
 
     seams.RECEIVERS_REGISTER.replace(monkeypatch, in_limbo)
     request = store_v1.RegisterReceiverRequest(
-        source=source_to_wire(ORDERS), session_id=1, epoch=1, protocol_version=PROTOCOL_VERSION
+        source=source_to_wire(ORDERS),
+        session_id=1,
+        instance=b"r",
+        epoch=1,
+        protocol_version=PROTOCOL_VERSION,
     )
     response: store_v1.RegisterReceiverResponse = await client.call("RegisterReceiver", request)
     assert response.limbo
@@ -467,6 +471,7 @@ async def test_a_receiver_registers_and_acknowledges(client: Client) -> None:
         request = store_v1.RegisterReceiverRequest(
             source=source_to_wire(ORDERS),
             session_id=0x20,
+            instance=b"r",
             epoch=epoch,
             protocol_version=PROTOCOL_VERSION,
         )
@@ -481,8 +486,12 @@ async def test_a_receiver_registers_and_acknowledges(client: Client) -> None:
         store_v1.AcknowledgeRequest(
             session_id=0x20,
             acknowledgements=[
-                store_v1.Acknowledgement(source=source_to_wire(ORDERS), epoch=1, upto=7),
-                store_v1.Acknowledgement(source=source_to_wire(TRADES), epoch=1, upto=7),
+                store_v1.Acknowledgement(
+                    source=source_to_wire(ORDERS), instance=b"r", epoch=1, upto=7
+                ),
+                store_v1.Acknowledgement(
+                    source=source_to_wire(TRADES), instance=b"r", epoch=1, upto=7
+                ),
             ],
         ),
     )
@@ -497,7 +506,7 @@ async def test_a_receiver_registers_and_acknowledges(client: Client) -> None:
             acknowledgements=[
                 # Counted in an epoch that this store has not begun, and of which it knows nothing.
                 store_v1.Acknowledgement(
-                    source=source_to_wire(ORDERS), epoch=1, upto=9, source_epoch=5
+                    source=source_to_wire(ORDERS), instance=b"r", epoch=1, upto=9, source_epoch=5
                 ),
             ],
         ),
@@ -506,7 +515,7 @@ async def test_a_receiver_registers_and_acknowledges(client: Client) -> None:
     response = await register(2)
     assert (response.acknowledged_upto, response.known) == (7, True)
     with pytest.raises(Fenced):
-        await register(2)
+        await register(1)
     (source,) = (await client.status()).sources
     assert [(item.session_id, item.acknowledged_upto) for item in source.receivers] == [(0x20, 7)]
 
@@ -521,7 +530,11 @@ async def test_receivers_are_told_which_incarnations_a_store_knows(
     registered: store_v1.RegisterReceiverResponse = await client.call(
         "RegisterReceiver",
         store_v1.RegisterReceiverRequest(
-            source=source_to_wire(ORDERS), session_id=1, epoch=1, protocol_version=PROTOCOL_VERSION
+            source=source_to_wire(ORDERS),
+            session_id=1,
+            instance=b"r",
+            epoch=1,
+            protocol_version=PROTOCOL_VERSION,
         ),
     )
     ended: store_v1.DeregisterResponse = await client.call(
@@ -698,6 +711,7 @@ async def test_a_flood_of_new_identities_is_refused_and_known_ones_come_back(
         question = store_v1.RegisterReceiverRequest(
             source=source_to_wire(SourceName("orders", 1)),
             session_id=1,
+            instance=b"r",
             protocol_version=PROTOCOL_VERSION,
             asks_only=True,
         )

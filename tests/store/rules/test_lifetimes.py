@@ -260,7 +260,7 @@ def test_a_stamp_may_be_behind_by_its_interval() -> None:
 
 
 def test_lives_survive_as_they_were() -> None:
-    life = Life(Lifetimes(1.5, 2.5), b"instance", NOON, released=True)
+    life = Life(Lifetimes(1.5, 2.5), NOON, released=True)
     assert unpack_life(pack_life(life)) == life
     for broken in (b"", pack_life(life)[:-1], b"\x07" + pack_life(life)[1:]):
         with pytest.raises(Malformed):

@@ -64,6 +64,15 @@ def test_a_position_keeps_the_epoch_that_it_is_of() -> None:
     assert together(known(r1=(4, 8, 3)), known(r1=(4, 2, 4))) == {1: (4, 8, 3)}
 
 
+def test_of_two_instances_with_one_epoch_the_greater_is_told_and_taken_over(world: World) -> None:
+    statuses = [ReceiverStatus(session_id=1, epoch=6, instance=each) for each in (b"a", b"b")]
+    for told in (statuses, statuses[::-1]):
+        sources = [SourceKnowledge(receivers=(each,)) for each in told]
+        found = receiver_positions.positions(sources, NO_LINEAGE)
+        assert found[1].ballot == (6, b"b")
+        assert take_over(world, found)[1].ballot == (6, b"b")
+
+
 # Taking over.
 
 

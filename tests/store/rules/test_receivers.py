@@ -66,8 +66,7 @@ def test_a_question_is_answered_as_a_registration_and_changes_nothing(
     assert (state.receivers, state.ended, state.registration) == before
     assert told.epoch == max(ended_epoch, 3 if acknowledged is not None else 0)
     registered = world.receivers.register(ORDERS, SESSION, 0, 6, ended_epoch=ended_epoch).answer
-    spent = registered.spent_epoch
-    assert replace(told, epoch=6, reg_id=registered.reg_id, spent_epoch=spent) == registered
+    assert replace(told, epoch=6, reg_id=registered.reg_id) == registered
     assert told.reg_id in (0, registered.reg_id)
 
 
@@ -85,13 +84,6 @@ def test_no_registration_leaves_the_next_instance_without_an_epoch(world: World)
         register(world, known + EPOCH_STEP_MAX)
 
 
-def test_no_registration_spends_all_epochs_of_other_receivers(world: World) -> None:
-    world.done(world.receivers.register(ORDERS, SESSION, 0, 1, spent_epoch=2**64 - 1))
-    spent = world.core.sources[ORDERS].registration.spent_receiver_epoch
-    assert spent == EPOCH_STEP_MAX
-    world.done(world.receivers.register(ORDERS, SESSION + 1, 0, spent + 1))
-
-
 def test_an_unknown_source_is_named_with_those_there_are(world: World) -> None:
     with pytest.raises(UnknownTopic, match="orders"):
         world.receivers.register(TRADES, SESSION, 0, 1)
@@ -107,10 +99,9 @@ def test_a_source_that_never_began_makes_no_topic_known(world: World) -> None:
 def test_a_higher_epoch_fences_the_lower(world: World) -> None:
     register(world, 3)
     assert acknowledge(world, 3, 4) == 4
-    for epoch in (3, 2):
-        with pytest.raises(Fenced) as caught:
-            register(world, epoch)
-        assert caught.value.promised == 3
+    with pytest.raises(Fenced) as caught:
+        register(world, 2)
+    assert caught.value.promised == 3
     assert register(world, 4) == (4, True)
     with pytest.raises(Fenced) as caught:
         acknowledge(world, 3, 6)
@@ -122,7 +113,7 @@ def test_epochs_and_positions_survive_a_restart(world: World) -> None:
     acknowledge(world, 3, 6)
     after = world.restarted()
     with pytest.raises(Fenced):
-        register(after, 3)
+        register(after, 2)
     assert register(after, 4) == (6, True)
     with pytest.raises(RegIdInUse):
         after.promise(1, source=TRADES, reg_id=90)
@@ -175,39 +166,38 @@ def test_a_sign_of_life_moves_nothing_and_is_refused_to_the_fenced(world: World)
         acknowledge(world, 1, NOTHING)
 
 
-def test_the_same_instance_may_ask_again_in_its_epoch(world: World) -> None:
+@pytest.mark.parametrize("restart", [False, True])
+def test_of_two_instances_with_one_epoch_the_greater_fences_the_lower(
+    world: World, *, restart: bool
+) -> None:
     def ask(instance: bytes, epoch: int = 1) -> tuple[int, bool]:
         answer = world.done(world.receivers.register(ORDERS, SESSION, 0, epoch, instance))
         return answer.acknowledged_upto, answer.known
 
-    assert ask(b"one") == (NOTHING, False)
-    acknowledge(world, 1, 5)
-    assert ask(b"one") == (5, True)
-    for other in (b"two", b""):
+    def late(epoch: int, instance: bytes) -> None:
         with pytest.raises(Fenced):
-            ask(other)
-    assert ask(b"two", 2) == (5, True)
-    with pytest.raises(Fenced):
-        ask(b"one")
-    with pytest.raises(Fenced):
-        ask(b"one", 2)
+            world.receivers.acknowledge(ORDERS, SESSION, epoch, 6, 1, instance)
+        with pytest.raises(Fenced):
+            ask(instance, epoch)
+        record = world.core.sources[ORDERS].receivers[SESSION]
+        with pytest.raises(Fenced):
+            check_receiver(Who(ORDERS, SESSION), record, epoch, instance)
 
-
-def test_what_a_former_registration_says_late_does_not_touch_the_one_of_now(world: World) -> None:
-    """It was ended, so that the next one has the same epoch. Its position is not the new one's: the
-    receiver would start above what it was given."""
-    world.done(world.receivers.register(ORDERS, SESSION, 0, 1, b"former"))
-    state = world.core.sources[ORDERS]
-    world.write(world.core.identities.forget_receiver(state, SESSION, world.core.reg_ids))
-    world.done(world.receivers.register(ORDERS, SESSION, 0, 1, b"now"))
-    with pytest.raises(Fenced):
-        world.receivers.acknowledge(ORDERS, SESSION, 1, 5, 1, b"former")
-    record = state.receivers[SESSION]
-    with pytest.raises(Fenced):
-        check_receiver(Who(ORDERS, SESSION), record, 1, b"former")
-    assert record.acknowledged_upto == NOTHING
-    assert world.receivers.acknowledge(ORDERS, SESSION, 1, 5, 1, b"now")
-    check_receiver(Who(ORDERS, SESSION), record, 1, b"now")
+    assert ask(b"k") == (NOTHING, False)
+    world.write(world.receivers.acknowledge(ORDERS, SESSION, 1, 5, 1, b"k"))
+    world = world.restarted() if restart else world
+    assert ask(b"k") == (5, True), "the same may ask again"
+    late(1, b"j")
+    with pytest.raises(NotRegistered):
+        world.receivers.acknowledge(ORDERS, SESSION, 1, 6, 1, b"l")
+    assert ask(b"l") == (5, True)
+    world = world.restarted() if restart else world
+    late(1, b"k")
+    assert ask(b"a", 2) == (5, True), "the epoch comes first"
+    late(1, b"l")
+    record = world.core.sources[ORDERS].receivers[SESSION]
+    check_receiver(Who(ORDERS, SESSION), record, 2, b"a")
+    check_receiver(Who(ORDERS, SESSION), record, 2)
 
 
 def test_what_was_acknowledged_of_a_former_stream_moves_nothing_in_the_one_after_it() -> None:

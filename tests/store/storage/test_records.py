@@ -131,7 +131,7 @@ def test_index_keys_sort_like_their_numbers(pairs: list[tuple[int, int]]) -> Non
 def test_a_receiver_comes_back() -> None:
     for record in (
         ReceiverRecord(3, 4, -1),
-        ReceiverRecord(3, 4, 9, waited_for=False, confirmed_epoch=2),
+        ReceiverRecord(3, 4, 9, bytes(range(16)), waited_for=False, confirmed_epoch=2),
     ):
         assert unpack_receiver(pack_receiver(record)) == record
 

@@ -276,6 +276,7 @@ def receiver(epoch: int, reg_id: int = 0) -> store_v1.RegisterReceiverRequest:
         source=source_to_wire(ORDERS),
         session_id=7,
         reg_id=reg_id,
+        instance=b"r",
         epoch=epoch,
         protocol_version=PROTOCOL_VERSION,
     )
@@ -285,7 +286,9 @@ async def test_receivers_are_not_thrown_back(group: Group) -> None:
     await filled(group, a=9, b=9, c=9)
     async with group.client("a") as client:
         await client.call("RegisterReceiver", receiver(1))
-        acknowledgement = store_v1.Acknowledgement(source=source_to_wire(ORDERS), epoch=1, upto=4)
+        acknowledgement = store_v1.Acknowledgement(
+            source=source_to_wire(ORDERS), instance=b"r", epoch=1, upto=4
+        )
         await client.call(
             "Acknowledge",
             store_v1.AcknowledgeRequest(session_id=7, acknowledgements=[acknowledgement]),

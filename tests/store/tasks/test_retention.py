@@ -177,7 +177,11 @@ async def test_a_receiver_that_only_another_store_knows_keeps_messages(tmp_path:
     async with group.client("a") as a, group.client("b") as b:
         await filled(b)
         request = store_v1.RegisterReceiverRequest(
-            source=source_to_wire(ORDERS), session_id=7, epoch=1, protocol_version=PROTOCOL_VERSION
+            source=source_to_wire(ORDERS),
+            session_id=7,
+            instance=b"r",
+            epoch=1,
+            protocol_version=PROTOCOL_VERSION,
         )
         await b.call("RegisterReceiver", request)
         await group.greeted("a", "b")
@@ -186,7 +190,7 @@ async def test_a_receiver_that_only_another_store_knows_keeps_messages(tmp_path:
         source = await until(a, lambda source: "receiver 0x7" in source.kept_because)
         assert source.retained_from == 0
         acknowledgement = store_v1.Acknowledgement(
-            source=source_to_wire(ORDERS), epoch=1, upto=42, source_epoch=1
+            source=source_to_wire(ORDERS), instance=b"r", epoch=1, upto=42, source_epoch=1
         )
         await b.call(
             "Acknowledge",

@@ -14,7 +14,7 @@ from math import floor, inf
 from typing import NamedTuple
 
 from quorate.protocol.delays import LOOK, Delays
-from quorate.protocol.errors import Fenced, QuorateError
+from quorate.protocol.errors import Deregistered, Fenced, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import ACKNOWLEDGEMENTS_MAX, NOTHING
 from quorate.protocol.wire import source_to_wire
@@ -316,7 +316,7 @@ class Acknowledger:
                 each = list(due.items())
                 for at in range(0, len(each), ACKNOWLEDGEMENTS_MAX):
                     await self._send(store, dict(each[at : at + ACKNOWLEDGEMENTS_MAX]))
-            except Fenced:
+            except (Fenced, Deregistered):
                 raise
             except QuorateError as error:
                 address = store.address
@@ -375,14 +375,13 @@ class Acknowledger:
 
     async def _send(self, store: _Store, due: _Due) -> None:
         address = store.address
-        epochs = {source: session.registration.epoch for source, (session, _, _) in due.items()}
         told = {source: _told_at(address, session) for source, (session, _, _) in due.items()}
         request = store_v1.AcknowledgeRequest(
             session_id=self._session_id,
             acknowledgements=[
                 store_v1.Acknowledgement(
                     source=source_to_wire(source),
-                    epoch=epochs[source],
+                    epoch=session.registration.epoch,
                     upto=position,
                     source_epoch=session.stream.lineage.epoch,
                     instance=session.registration.instance,
@@ -401,10 +400,12 @@ class Acknowledger:
             session, name, _ = due.pop(source)
             self._told_upto.pop(told[source], None)
             self._taken.pop(told[source], None)
-            if not (isinstance(error, Fenced) or session.registration.forgets(error)):
+            if not (
+                isinstance(error, Fenced | Deregistered) or session.registration.forgets(error)
+            ):
                 log.warning("%s: store %s refused an acknowledgement: %s", source, address, error)
             registration = session.registration
-            registration.acknowledgement_refused(name, epochs[source], error)
+            registration.acknowledgement_refused(name, error)
             if registration.error is not None:
                 raise registration.error
             session.rejoin()

@@ -152,7 +152,7 @@ class Joining:
     async def keep_up(self) -> None:
         """Register with the stores that were away, if it is time for an attempt.
 
-        Raises Fenced if another instance has replaced this one.
+        Raises Fenced if another instance has replaced this one, and Deregistered.
         """
         if self.lacks_stores and self._now() >= self._rejoin_at:
             await self._registrar.keep_house()
@@ -291,8 +291,6 @@ class Joining:
                 self._refused(store, error)
             case registration.NewerFound(store):
                 log.warning("store %s has a newer instance of the receiver of %s", store, source)
-            case registration.Contested(error):
-                log.warning("%s: %s", source, error)
             case registration.Answered() | registration.Joined():
                 self._tell(told)
 

@@ -51,7 +51,6 @@ def answer_from_wire(answer: store_v1.RegisterReceiverResponse) -> StoreAnswer:
         retained_from=answer.retained_from,
         state_only=answer.durability == DURABILITY_STATE_ONLY,
         told_ended=answer.ended_epoch,
-        spent_epoch=answer.spent_epoch,
         epoch=answer.epoch,
         alive_for=min(
             answer.lifetimes.activity_timeout_seconds or inf,
@@ -107,7 +106,7 @@ class Registrar:
 
     async def keep_house(self) -> None:
         """Register with stores that were away. Raise Fenced if another instance has replaced this
-        one."""
+        one, and Deregistered."""
         self._registration.keep_house()
         await self._carry_out()
 
@@ -179,8 +178,8 @@ class Registrar:
             lifetimes=self._lifetimes,
             not_waited_for=not self._waited_for,
             ended_epoch=asked.ended_epoch,
-            spent_epoch=asked.spent_epoch,
             asks_only=asked.asks_only,
+            is_open=asked.is_open,
             protocol_version=PROTOCOL_VERSION,
             application=self._peers.application,
         )

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from quorate.protocol.consensus import enough_for_receivers
-from quorate.protocol.delays import CONTEST, REST, Delays
+from quorate.protocol.delays import REST, Delays
 from quorate.protocol.errors import (
     DELETED_HERE,
     FORMER_DIRECTORY,
+    Deregistered,
     Fenced,
     InLimbo,
     QuorateError,
@@ -27,7 +28,6 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.incarnations import replaced
-from quorate.protocol.limits import NOTHING
 from quorate.protocol.policy import Policy
 from quorate.protocol.protection import Protection
 from quorate.receiver.protocol.start_position import (
@@ -42,30 +42,6 @@ def without_outdated(
     """Return the answers of stores that know the receiver's last end, and the other stores."""
     knowing = {store: each for store, each in answers.items() if each.told_ended >= ended_epoch}
     return knowing, frozenset(answers) - knowing.keys()
-
-
-def unspent(epoch: int, answers: Mapping[str, StoreAnswer]) -> int:
-    """Return this epoch, or one above all in which any receiver ended, as far as the stores know.
-
-    An instance of this receiver that ended may have been frozen since. A store that forgot its end
-    must not take it for this instance, which has acknowledged less.
-    """
-    spent = max((each.spent_epoch for each in answers.values()), default=0)
-    return max(epoch, spent + 1)
-
-
-def over_before(epoch: int, ended_epoch: int, answers: Mapping[str, StoreAnswer]) -> int:
-    """Return the epoch up to which registrations have ended, once one begins above this epoch.
-
-    A receiver that has acknowledged nothing has done nothing in lower epochs. But an instance that
-    ended in one of them may have been frozen, and wake up just now. Its acknowledgements are not
-    this receiver's. A store may still have a row of that epoch, from an instance that left before
-    it could take another.
-    """
-    told = answers.values()
-    if any(not each.is_new and each.acknowledged_upto > NOTHING for each in told):
-        return ended_epoch
-    return max(ended_epoch, min(epoch, max((each.spent_epoch for each in told), default=0)))
 
 
 def is_replaced(policy: Policy, joined: Set[str], newer: Set[str]) -> bool:
@@ -91,11 +67,11 @@ class RegistrationRequest:
     instance: bytes
     ended_epoch: int
     """The last epoch in which a registration of this receiver ended."""
-    spent_epoch: int
-    """The last epoch in which a registration of any receiver of the source ended."""
     take_over: bool
     asks_only: bool = False
     """Whether the store only answers, and registers nothing."""
+    is_open: bool = False
+    """Whether the instance runs already."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,14 +98,6 @@ class Refused:
 
     store: str
     error: QuorateError
-
-
-@dataclass(frozen=True, slots=True)
-class EpochLeft:
-    """The receiver registers above all epochs in which any receiver of the source ended."""
-
-    over: int
-    """The last epoch of this receiver that ends by that; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,23 +134,7 @@ class Joined:
     stores: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Contested:
-    """Another instance has this one's epoch at some store."""
-
-    error: Fenced
-
-
-Event = (
-    Refused
-    | EpochLeft
-    | OutdatedForgotten
-    | NewerFound
-    | Answered
-    | TooFewTake
-    | Joined
-    | Contested
-)
+Event = Refused | OutdatedForgotten | NewerFound | Answered | TooFewTake | Joined
 
 
 class Phase(enum.Enum):
@@ -194,10 +146,6 @@ class Phase(enum.Enum):
     """Stores that do not know this instance are asked, one after the other, in its epoch."""
     CONFIRMING = enum.auto()
     """The other stores are asked whether they still take this instance."""
-    CONTESTING = enum.auto()
-    """Another instance has this one's epoch at some store. All are asked in a higher epoch."""
-    COMPARING = enum.auto()
-    """Another instance has the higher epoch, too. All are asked which epoch they hold."""
 
 
 class Registration:
@@ -233,8 +181,6 @@ class Registration:
         """The stores that know the receiver from this instance only."""
         self._newer_at: dict[str, int] = {}
         """The stores that have registered a newer instance, each with its epoch."""
-        self._anothers: set[str] = set()
-        """The stores that have another instance in this one's epoch."""
         self._reasons: dict[str, QuorateError] = {}
         self._refusals: dict[str, ReceiverActive] = {}
         """The stores that protect another instance, as they said in this round."""
@@ -248,7 +194,6 @@ class Registration:
         self._until = 0.0
         self._unjoined: list[str] = []
         self._joining: set[str] = set()
-        self._has_left = False
         self.asks_only = True
         """Whether no store was asked yet to register this instance: the answers fence no other."""
         self.phase = Phase.IDLE
@@ -261,8 +206,6 @@ class Registration:
         """The epoch of the registration: above any that a store had for this receiver."""
         self.ended_epoch = 0
         """The last epoch in which a registration of this identity ended, as far as stores said."""
-        self.spent_epoch = 0
-        """The last epoch in which a registration of any receiver of the source ended."""
         self.answers: dict[str, StoreAnswer] = {}
         """The answers of the stores that know the receiver in this epoch, by name."""
         self.joined: frozenset[str] = frozenset()
@@ -335,7 +278,7 @@ class Registration:
         """
         if self.asks_only:
             self.asks_only, self.answers = False, {}
-        self.phase, self._has_left = Phase.REGISTERING, False
+        self.phase = Phase.REGISTERING
 
     def keep_house(self) -> None:
         """Register in the same epoch with stores that were away or lost this instance.
@@ -361,9 +304,7 @@ class Registration:
             return
         self._held[store] = 0
         self._newer_at.pop(store, None)
-        self._anothers.discard(store)
         self.ended_epoch = max(answer.told_ended, self.ended_epoch)
-        self.spent_epoch = max(answer.spent_epoch, self.spent_epoch)
         if not answer.known and not self.asks_only:
             self._new_at.add(store)
         told_ended = max(answer.told_ended, ask.request.ended_epoch)
@@ -381,29 +322,23 @@ class Registration:
             return
         if isinstance(error, Fenced):
             self._held[store] = self._newer_at[store] = error.promised
-        elif isinstance(error, RegIdInUse) and self.phase is Phase.REGISTERING:
+        elif isinstance(error, Deregistered) or (
+            isinstance(error, RegIdInUse) and self.phase is Phase.REGISTERING
+        ):
             self.error = error
         else:
             if isinstance(error, ReceiverActive):
                 self._refusals[store] = error
             self._complain(store, error)
 
-    def acknowledgement_refused(self, store: str, epoch: int, error: QuorateError) -> None:
-        """Note that the store refused a position of this instance, which was in that epoch then."""
-        if not isinstance(error, Fenced):
-            self.forget(store)
-            if self.forgets(error):
-                self._reasons[store] = error
-        elif error.promised > self.epoch:
+    def acknowledgement_refused(self, store: str, error: QuorateError) -> None:
+        """Note that the store refused a position of this instance."""
+        if isinstance(error, Fenced | Deregistered):
             self.error = error
-        elif epoch == self.epoch:
-            # The store has another instance in the epoch of this one, which it had forgotten. If
-            # enough stores do, that instance has begun since. The older one must not contest that:
-            # its stream may have been deregistered, and its position is not the newer one's.
-            self._anothers.add(store)
-            if enough_for_receivers(self._policy, self._anothers):
-                self.error = self._fenced_by(epoch)
-        # Otherwise it was this instance, which has taken a higher epoch since.
+            return
+        self.forget(store)
+        if self.forgets(error):
+            self._reasons[store] = error
 
     def _awaits(self, ask: Ask, store: str) -> bool:
         """Return whether this answer counts.
@@ -456,7 +391,7 @@ class Registration:
         match self.phase:
             case Phase.JOINING:
                 return None
-            case Phase.REGISTERING | Phase.CONTESTING if not self.enough:
+            case Phase.REGISTERING if not self.enough:
                 return None
         return self._until
 
@@ -467,9 +402,9 @@ class Registration:
             self.epoch,
             self.instance,
             self.ended_epoch,
-            self.spent_epoch,
             self._take_over,
             self.asks_only,
+            is_open=self.phase is not Phase.REGISTERING,
         )
         self._ask = Ask(tuple(self._whom()), request)
         self._awaited, self._held, self._refusals = set(self._ask.stores), {}, {}
@@ -481,8 +416,6 @@ class Registration:
                 return [store for store in self._unjoined[:1] if store in self.stores]
             case Phase.CONFIRMING:
                 return [store for store in self.stores if store not in self._took_last()]
-            case Phase.COMPARING:
-                return list(self.stores)
         sure = vouching(self.answers)
         return [store for store in self.stores if store not in sure]
 
@@ -491,7 +424,7 @@ class Registration:
             return True
         if self.phase is Phase.REGISTERING and self.enough and self._awaited <= self._silent:
             return True
-        if self.phase in (Phase.REGISTERING, Phase.CONTESTING) and self._highest_held():
+        if self.phase is Phase.REGISTERING and self._highest_held():
             return True
         if self._is_kept_out():
             return True
@@ -510,7 +443,7 @@ class Registration:
 
     def _end_round(self, now: float) -> None:
         cut_short = self._highest_held() or self._is_kept_out()
-        if self.phase in (Phase.REGISTERING, Phase.CONTESTING) and not cut_short:
+        if self.phase is Phase.REGISTERING and not cut_short:
             self._complain_of_silence()
         match self.phase:
             case Phase.REGISTERING:
@@ -519,10 +452,6 @@ class Registration:
                 self._one_asked()
             case Phase.CONFIRMING:
                 self._confirm()
-            case Phase.CONTESTING:
-                self._contest_asked()
-            case Phase.COMPARING:
-                self._compare()
         self._ask = None
 
     def _all_asked(self, now: float) -> None:
@@ -545,8 +474,6 @@ class Registration:
             self.phase = Phase.IDLE
         elif self.asks_only:
             self.phase = Phase.IDLE
-        elif self.enough and not self._has_left and self._leave_epoch():
-            pass  # All stores are asked in the new epoch.
         else:
             self._join_all()
             self.phase = Phase.IDLE
@@ -558,35 +485,13 @@ class Registration:
             elif store not in self._awaited:
                 self.protection.ended(store)
 
-    def _leave_epoch(self) -> bool:
-        """Return whether the receiver takes an unspent epoch, or ends those below."""
-        # Only once: receivers may end all the time, and one that ends later was not over when this
-        # one came.
-        self._has_left = True
-        epoch = unspent(self.epoch, self.answers)
-        leaves = epoch > self.epoch
-        left = self.epoch if leaves else self.epoch - 1
-        over = over_before(left, self.ended_epoch, self.answers)
-        if not leaves and over == self.ended_epoch:
-            return False
-        self.events.append(EpochLeft(over if over > self.ended_epoch else 0))
-        self.ended_epoch = over
-        if leaves:
-            self._take_epoch(epoch)
-        else:
-            self._forget_outdated()
-        return True
-
     def _one_asked(self) -> None:
         """Act on the answer of one store.
 
-        A higher epoch there is of another instance. Either that one reached too few stores to
+        A higher ballot there is of another instance. Either that one reached too few stores to
         begin, or the stores of this one will say that it has begun.
         """
         for store, held in self._held.items():
-            if held == self.epoch:
-                self._contest()
-                return
             if held:
                 self.events.append(NewerFound(store))
             elif (answer := self.answers.get(store)) is not None:
@@ -599,9 +504,6 @@ class Registration:
                 self._kept_house()
 
     def _confirm(self) -> None:
-        if self.epoch in self._held.values():
-            self._contest()
-            return
         if enough_for_receivers(self._policy, self._takers() & vouching(self.answers)):
             joining = self._joining & self.answers.keys()
             self.joined |= joining
@@ -621,44 +523,6 @@ class Registration:
         """
         return self._joining if len(self._joining) == 1 else frozenset()
 
-    def _contest(self) -> None:
-        """Take a higher epoch, because another instance has this one at stores out of reach.
-
-        The instance that notices first fences the other.
-        """
-        self.events.append(Contested(self._fenced_by(self.epoch)))
-        self.joined = frozenset()
-        self.phase = Phase.CONTESTING
-        self._take_epoch(self.epoch + 1)
-
-    def _contest_asked(self) -> None:
-        heard = self._highest_held()
-        if heard > self.epoch:
-            # The other instance was faster.
-            self.error = self._fenced_by(heard)
-        elif heard:
-            self.phase = Phase.COMPARING
-        elif not self._forget_outdated():
-            self.events += (Answered(*each) for each in self.answers.items())
-            if self.enough:
-                self._joining, self.phase = set(self.answers), Phase.CONFIRMING
-            else:
-                self._kept_house()
-
-    def _compare(self) -> None:
-        """Give up if enough stores have the other instance: it has begun.
-
-        It may be a newer receiver, after this one was deregistered.
-        """
-        others = {store for store, epoch in self._held.items() if epoch >= self.epoch}
-        if enough_for_receivers(self._policy, others):
-            self.error = self._fenced_by(max(self._held.values()))
-            return
-        # Both noticed at once. The one that waits longer comes last, and fences the other.
-        self.phase = Phase.CONTESTING
-        self._take_epoch(self.epoch + 1)
-        self._rest = Rest(CONTEST)
-
     def _kept_house(self) -> None:
         """End this instance if a newer one has taken its place.
 
@@ -666,7 +530,7 @@ class Registration:
         source that moved to other stores, or began anew, leaves no such store.
         """
         self.phase = Phase.IDLE
-        newer = {store for store, epoch in self._newer_at.items() if epoch > self.epoch}
+        newer = {store for store, epoch in self._newer_at.items() if epoch >= self.epoch}
         if is_replaced(self._policy, self.joined, newer):
             self.error = self._fenced_by(max(self._newer_at.values()))
 

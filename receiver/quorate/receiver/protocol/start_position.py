@@ -51,15 +51,12 @@ class StoreAnswer:
     """Whether the store keeps no messages of the topic."""
     told_ended: int = 0
     """The last epoch of this receiver that the store was told has ended."""
-    spent_epoch: int = 0
-    """The highest epoch in which any receiver of the source has ended, as far as the store
-    knows."""
     alive_for: float = inf
     """Seconds without a sign of life after which the store may take the receiver for gone."""
     word: Word = NO_WORD
     """The store's incarnation, and those of the stores that it knows."""
     epoch: int = 0
-    """The highest epoch of this receiver, running or ended, that the store knows; 0: none."""
+    """The highest epoch at the store above which the receiver has to register; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)

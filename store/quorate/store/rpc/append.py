@@ -22,7 +22,7 @@ from quorate.protocol.errors import (
     QuorateError,
 )
 from quorate.protocol.framing import first_of
-from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
+from quorate.protocol.limits import INSTANCE_BYTES_MAX, NOTHING, SEQUENCE_MAX
 from quorate.protocol.wire import application_from_wire, pacing_from_wire
 from quorate.store.engine import Engine
 from quorate.store.rpc.long_requests import check_description
@@ -39,15 +39,14 @@ _log = logging.getLogger("quorate.store.rpc.append")
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
-_INSTANCE_BYTES_MAX = 64
 RECEIVERS_SECONDS = 0.1
 """Seconds between two reports of the receivers' positions to a source that waits for them."""
 
 
 def check_instance(instance: bytes) -> bytes:
     """Return it unchanged, or raise InvalidArgument."""
-    if not 0 < len(instance) <= _INSTANCE_BYTES_MAX:
-        raise InvalidArgument("instance", f"must have 1 to {_INSTANCE_BYTES_MAX} bytes")
+    if not 0 < len(instance) <= INSTANCE_BYTES_MAX:
+        raise InvalidArgument("instance", f"must have 1 to {INSTANCE_BYTES_MAX} bytes")
     return instance
 
 

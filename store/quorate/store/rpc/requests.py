@@ -70,11 +70,11 @@ class AskedReceiver(NamedTuple):
     take_over: bool
     lifetimes: Lifetimes
     ended_epoch: int
-    spent_epoch: int
     reg_id: int = 0
     waited_for: bool = True
     asks_only: bool = False
     """Whether the store only answers, and registers nothing."""
+    is_open: bool = False
     application: Application = UNNAMED
 
 
@@ -206,7 +206,7 @@ class Requests:
         state.receivers[session_id].application = asked.application
         # The store may leave limbo meanwhile, with positions that are not in this answer.
         was_in_limbo = bool(engine.core.limbo_of(state))
-        came = engine.core.identities.came(state, asked.lifetimes, session_id, asked.instance)
+        came = engine.core.identities.came(state, asked.lifetimes, session_id)
         if came:
             engine.submit(state, came)
         registered = await engine.made_durable(state, change)
@@ -222,7 +222,7 @@ class Requests:
             asked.instance,
             waited_for=asked.waited_for,
             ended_epoch=asked.ended_epoch,
-            spent_epoch=asked.spent_epoch,
+            is_open=asked.is_open,
         )
 
     async def acknowledge(

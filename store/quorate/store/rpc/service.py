@@ -325,14 +325,14 @@ class Service(StoreServicer):  # type: ignore[misc]
             source_from_wire(request.source),
             check_session_id(request.session_id),
             request.epoch,
-            request.instance,
+            check_instance(request.instance),
             request.take_over,
             lifetimes_from_wire(request.lifetimes),
             request.ended_epoch,
-            request.spent_epoch,
             request.reg_id,
             waited_for=not request.not_waited_for,
             asks_only=request.asks_only,
+            is_open=request.is_open,
             application=application_from_wire(request.application),
         )
         registered, limbo = await self._requests.register_receiver(asked)
@@ -351,7 +351,6 @@ class Service(StoreServicer):  # type: ignore[misc]
             retained_from=registered.retained_from,
             durability=self._engine.durability(asked.source.topic),
             ended_epoch=registered.ended_epoch,
-            spent_epoch=registered.spent_epoch,
             known_stores=self._engine.core.standing.known(),
             epoch=registered.epoch,
             lifetimes=v1.Lifetimes(

@@ -60,7 +60,7 @@ def _may_matter(state: SourceState) -> bool:
 
 def check_receiver(who: Who, record: ReceiverRecord, epoch: int, instance: bytes = b"") -> None:
     """Raises Fenced if another instance of the receiver has registered since."""
-    if epoch < record.epoch or record.is_of_another(epoch, instance):
+    if (epoch, instance or record.instance) < record.ballot:
         raise Fenced(f"receiver {who.receiver:#x} of {who.source}", epoch, record.epoch)
 
 

@@ -15,11 +15,6 @@ def check_step(who: str, store: str, epoch: int, known: int) -> None:
 
     known: the highest epoch of this identity at the store; 0: none.
     """
-    admitted = admitted_above(known)
+    admitted = known + EPOCH_STEP_MAX
     if epoch > admitted:
         raise EpochTooFar(who, store, epoch, admitted)
-
-
-def admitted_above(known: int) -> int:
-    """Return the highest epoch that the store takes next."""
-    return known + EPOCH_STEP_MAX

@@ -298,14 +298,10 @@ class Identities:
 
     # Signs of life.
 
-    def came(
-        self, state: SourceState, asked: Lifetimes, receiver: int = 0, instance: bytes = b""
-    ) -> list[Write]:
+    def came(self, state: SourceState, asked: Lifetimes, receiver: int = 0) -> list[Write]:
         """A source opened its stream, or a receiver registered; what is to be written of that."""
         who = Who(state.name, receiver)
-        life = self.lives.of(who)
-        changed = life.asked != asked or life.instance != instance
-        life.instance = instance
+        changed = self.lives.of(who).asked != asked
         self.lives.came(who, asked)
         worth_it = self.lives.lifetimes(who) != Lifetimes() or asked != Lifetimes()
         return [self.life_row(state, receiver)] if changed and worth_it else []

@@ -66,32 +66,25 @@ GONE_KEYS = (_GONE_PREFIX, _GONE_PREFIX + _HIGHEST)
 """Lowest and highest."""
 
 
-_LIFE = struct.Struct(">Bddd?H")
+_LIFE = struct.Struct(">Bddd?")
 _LIFE_VERSION = 1
 
 
 def pack_life(life: Life) -> bytes:
     asked = life.asked
-    head = _LIFE.pack(
-        _LIFE_VERSION,
-        asked.activity_timeout,
-        asked.state_lifetime,
-        life.seen,
-        life.released,
-        len(life.instance),
+    return _LIFE.pack(
+        _LIFE_VERSION, asked.activity_timeout, asked.state_lifetime, life.seen, life.released
     )
-    return head + life.instance
 
 
 def unpack_life(value: bytes) -> Life:
     try:
-        version, activity, lifetime, seen, released, length = _LIFE.unpack_from(value)
+        version, activity, lifetime, seen, released = _LIFE.unpack(value)
     except struct.error as error:
         raise Malformed(f"a sign of life cannot be read: {error}") from None
-    instance = value[_LIFE.size :]
-    if version != _LIFE_VERSION or len(instance) != length:
-        raise Malformed(f"a sign of life has version {version} and {len(value)} bytes")
-    return Life(Lifetimes(activity, lifetime), instance, seen, released=released)
+    if version != _LIFE_VERSION:
+        raise Malformed(f"a sign of life has version {version}")
+    return Life(Lifetimes(activity, lifetime), seen, released=released)
 
 
 @dataclass(frozen=True, slots=True)

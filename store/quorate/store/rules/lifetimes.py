@@ -88,8 +88,6 @@ class Life:
     """The signs of life of one identity."""
 
     asked: Lifetimes = Lifetimes()
-    instance: bytes = b""
-    """The receiver's instance; of a source the registration says it."""
     seen: float = 0.0
     """Wall time of a sign of life, as it is on the disk; 0: none is."""
     heard: float | None = None

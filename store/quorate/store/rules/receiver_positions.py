@@ -37,6 +37,12 @@ class ReceiverKnowledge:
     """Whether it is waited for, by its last registration."""
     confirmed_epoch: int = 0
     """The epoch of the registration that acknowledged up to that position."""
+    instance: bytes = b""
+    """The instance that registered in that epoch; the greatest of those that any store knows."""
+
+    @property
+    def ballot(self) -> tuple[int, bytes]:
+        return self.epoch, self.instance
 
 
 def positions(known: Iterable[SourceKnowledge], lineage: Lineage) -> dict[int, ReceiverKnowledge]:
@@ -60,14 +66,17 @@ def positions(known: Iterable[SourceKnowledge], lineage: Lineage) -> dict[int, R
                 counted_upto(receiver.acknowledged_upto, receiver.confirmed_epoch, ended_upto),
                 belongs_upto,
             )
-            is_newer = receiver.epoch > so_far.epoch
+            ballot = receiver.epoch, receiver.instance
+            is_newer = ballot > so_far.ballot
             is_further = upto > so_far.acknowledged_upto or not so_far.epoch
+            epoch, instance = max(so_far.ballot, ballot)
             highest[receiver.session_id] = ReceiverKnowledge(
-                max(so_far.epoch, receiver.epoch),
+                epoch,
                 max(so_far.acknowledged_upto, upto),
                 so_far.reg_id or receiver.reg_id,
                 not receiver.not_waited_for if is_newer else so_far.waited_for,
                 receiver.confirmed_epoch if is_further else so_far.confirmed_epoch,
+                instance,
             )
     return highest
 
@@ -85,7 +94,7 @@ def take_over(
     """
     writes = _take_over_ends(state, ended)
     for session_id, record in list(state.receivers.items()):
-        if record.instance:
+        if record.registered_here:
             continue  # it registered while in limbo, and its position counts from then on
         if session_id not in receivers:
             writes += identities.forget_receiver(state, session_id, reg_ids)
@@ -158,8 +167,8 @@ def _take_over_one(
         reg_id = reg_ids.claim(wanted, f"receiver {session_id:#x} of {state.name}")
         record = state.receivers[session_id] = ReceiverRecord(reg_id, 0)
         identities.lives.begins(Who(state.name, session_id))
-    if known.epoch > record.epoch:
-        record.epoch, record.instance = known.epoch, b""
+    if known.ballot > record.ballot:
+        record.epoch, record.instance = known.ballot
         record.waited_for = known.waited_for
     if known.acknowledged_upto >= record.acknowledged_upto:
         record.acknowledged_upto = known.acknowledged_upto

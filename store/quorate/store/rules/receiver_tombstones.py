@@ -10,9 +10,9 @@ settled, once every store that may have a part of the receiver remembers it and 
 store needs to hear of a settled end. An end is forgotten when it is settled, or forgotten,
 everywhere. So no store hears of it late, after the receiver may have begun anew there.
 
-What stays, also when the source begins anew, is one number for all its receivers: the highest
-epoch in which any of them was over. A receiver registers above it. So an instance that wakes up
-after its end was forgotten cannot have the same epoch as a newer one. Pure.
+What stays, also when the source begins anew, is one fence for all its receivers: the highest epoch
+in which any of them was over. A receiver that has no row begins above it. So the ballot of an
+instance that wakes up after its end was forgotten is below that of a newer one. Pure.
 """
 
 from __future__ import annotations
@@ -48,6 +48,11 @@ def spend(state: SourceState, epoch: int) -> list[Write]:
         return []
     state.registration = replace(state.registration, spent_receiver_epoch=epoch)
     return [state.registration_row()]
+
+
+def fence(state: SourceState, session_id: int) -> int:
+    """Return the epoch above which a receiver begins that has no row here."""
+    return max(state.ended_upto(session_id), state.registration.spent_receiver_epoch)
 
 
 def spent_by_all(state: SourceState) -> int:
@@ -102,8 +107,8 @@ def news(state: SourceState, told: Iterable[SourceKnowledge]) -> Iterator[tuple[
 
 
 def spent_epoch(told: Iterable[SourceKnowledge]) -> int:
-    """The highest epoch in which a receiver was over, as far as any of these knows. It refuses
-    nobody: what a peer in limbo says, or of a stream that is over, does no harm."""
+    """The highest epoch in which a receiver was over, as far as any of these knows. It only moves
+    new receivers up: what a peer in limbo says, or of a stream that is over, does no harm."""
     return max((each.spent_receiver_epoch for each in told), default=0)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from quorate.protocol.errors import (
+    Deregistered,
     Fenced,
     InvalidArgument,
     NotRegistered,
@@ -19,11 +20,8 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
-from quorate.store.rules.epochs import admitted_above, check_step
-from quorate.store.rules.receiver_tombstones import (
-    note,
-    spend,
-)
+from quorate.store.rules.epochs import check_step
+from quorate.store.rules.receiver_tombstones import fence, note
 from quorate.store.rules.reg_ids import RegIds
 from quorate.store.rules.source_state import (
     Change,
@@ -54,10 +52,8 @@ class Registered:
     retained_from: int
     ended_epoch: int = 0
     """The epoch up to which this receiver was deregistered; other stores may not know it."""
-    spent_epoch: int = 0
-    """The highest epoch in which any receiver of the source was deregistered."""
     epoch: int = 0
-    """The highest epoch in which this receiver is registered, or was deregistered; 0: none."""
+    """The epoch in which this receiver is registered. Without a row: the one of its fence."""
 
 
 def statuses(state: SourceState) -> list[store_v1.ReceiverStatus]:
@@ -74,6 +70,7 @@ def status_of(session_id: int, receiver: ReceiverRecord) -> store_v1.ReceiverSta
         acknowledged_upto=receiver.acknowledged_upto,
         not_waited_for=not receiver.waited_for,
         confirmed_epoch=receiver.confirmed_epoch,
+        instance=receiver.instance,
     )
 
 
@@ -132,12 +129,11 @@ class Receivers:
         *,
         waited_for: bool = True,
         ended_epoch: int = 0,
-        spent_epoch: int = 0,
+        is_open: bool = False,
     ) -> Change[Registered]:
-        """Register a receiver in an epoch, and fence every lower epoch; answers its position.
+        """Register a receiver's ballot, and fence every lower one; answers its position.
 
-        The same instance may register again in the same epoch. Another instance that chose the same
-        epoch is fenced. A store in limbo reports no position of a receiver
+        The same ballot may register again. A store in limbo reports no position of a receiver
         (quorate.store.rules.receiver_positions).
 
         waited_for: whether retention, and a source that its receivers pace, wait for it.
@@ -145,39 +141,38 @@ class Receivers:
         ended_epoch: the epoch up to which the receiver was deregistered, as other stores answered.
         A row of such an epoch here belongs to a former receiver.
 
-        spent_epoch: the epoch up to which new receivers may not draw theirs, as other stores
-        answered. It only becomes known here: an older receiver may live in a lower epoch.
+        is_open: whether the instance runs already, so that no fence holds for it but its own end.
 
-        Raises UnknownTopic, Fenced, RegIdInUse, InvalidArgument, EpochTooFar.
+        Raises UnknownTopic, Fenced, Deregistered, RegIdInUse, InvalidArgument, EpochTooFar.
         """
         if epoch < 1:
             raise InvalidArgument("epoch", "0 is no epoch; the first is 1")
         state = self.source(source)
         who = f"receiver {session_id:#x} of {source}"
         record = state.receivers.get(session_id)
-        ended_upto = state.ended_upto(session_id)
-        ended_epoch = max(ended_epoch, ended_upto)
+        ended_epoch = max(ended_epoch, state.ended_upto(session_id))
+        if epoch <= ended_epoch and is_open:
+            raise Deregistered(f"Receiver {session_id:#x} of {source}")
         if epoch <= ended_epoch:
             raise Fenced(who, epoch, ended_epoch)
-        ended = max(ended_upto, state.registration.spent_receiver_epoch)
-        known_epoch = max(ended, record.epoch if record is not None else 0)
-        check_step(who, self._store, epoch, known_epoch)
-        spent_epoch = min(spent_epoch, admitted_above(known_epoch))
+        fenced = fence(state, session_id)
+        check_step(who, self._store, epoch, max(fenced, record.epoch if record is not None else 0))
         if record is None:
+            if epoch <= fenced and not is_open:
+                raise Fenced(who, epoch, fenced)
             record = ReceiverRecord(self._reg_ids.claim(reg_id, who), epoch, confirmed_epoch=epoch)
             state.receivers[session_id] = record
             known = False
         else:
             self._reg_ids.check_not_of_another(record.reg_id, reg_id)
-            again = instance and (record.epoch, record.instance) == (epoch, instance)
-            if epoch < record.epoch or (epoch == record.epoch and not again):
+            if (epoch, instance) < record.ballot:
                 raise Fenced(who, epoch, record.epoch)
             record.epoch = epoch
             known = _has_position(record, ended_epoch)
             if state.limbo or not known:
                 record.acknowledged_upto, record.confirmed_epoch = NOTHING, epoch
-        record.instance, record.waited_for = instance, waited_for
-        ends = [*note(state, session_id, ended_epoch), *spend(state, spent_epoch)]
+        record.instance, record.waited_for, record.registered_here = instance, waited_for, True
+        ends = note(state, session_id, ended_epoch)
         answer = _answer(
             state,
             record.reg_id,
@@ -202,7 +197,8 @@ class Receivers:
         unsettled = ended_epoch if ended_epoch > ended_upto else _unsettled(state, session_id)
         ended_epoch = max(ended_epoch, ended_upto)
         if record is None:
-            return _answer(state, 0, NOTHING, False, unsettled, ended_epoch)
+            epoch = max(ended_epoch, fence(state, session_id))
+            return _answer(state, 0, NOTHING, False, unsettled, epoch)
         known = _has_position(record, ended_epoch)
         position = record.acknowledged_upto if known and not state.limbo else NOTHING
         epoch = max(record.epoch, ended_epoch)
@@ -224,19 +220,18 @@ class Receivers:
         source_epoch: the epoch of the lineage that the receiver counts in. If it is newer than this
         store's lineage, only stable numbers bound the position. The lineages agree on no others.
 
-        instance: the instance that registered in that epoch. After a deregistration another
-        instance may have the same epoch.
+        instance: the instance that registered in that epoch.
 
-        Raises UnknownTopic, NotRegistered, Fenced.
+        Raises UnknownTopic, NotRegistered, Fenced, Deregistered.
         """
         state = self.source(source)
         who = f"receiver {session_id:#x} of {source}"
         record = state.receivers.get(session_id)
-        if record is None and epoch < state.ended_upto(session_id):
-            raise Fenced(who, epoch, state.ended_upto(session_id))
-        if record is None or epoch > record.epoch:
+        if epoch <= state.ended_upto(session_id):
+            raise Deregistered(f"Receiver {session_id:#x} of {source}")
+        if record is None or (epoch, instance) > record.ballot:
             raise NotRegistered(who, f"epoch {epoch} is unknown at store {self._store}")
-        if epoch < record.epoch or record.is_of_another(epoch, instance):
+        if (epoch, instance) < record.ballot:
             raise Fenced(who, epoch, record.epoch)
         if state.is_of_former_stream(source_epoch):
             return ()
@@ -277,6 +272,5 @@ def _answer(
         known,
         held.retained_from,
         ended_epoch,
-        state.registration.spent_receiver_epoch,
         epoch,
     )

@@ -378,7 +378,7 @@ class SourceState:
         self.limbo = reason
         self.registration = replace(self.registration, taken_over=True)
         for record in self.receivers.values():
-            record.instance = b""
+            record.registered_here = False
         return (self.limbo_row(), self.registration_row())
 
     def limbo_row(self) -> Write:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 
 from quorate.protocol.application import UNNAMED, Application
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import NOTHING
+from quorate.protocol.limits import INSTANCE_BYTES_MAX, NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Marker
@@ -306,7 +306,7 @@ class ReceiverRecord:
     epoch: int
     acknowledged_upto: int = NOTHING
     instance: bytes = b""
-    """The instance that registered in this epoch; empty: unknown. It is not on the disk."""
+    """The instance that registered in this epoch. The two make its ballot."""
     waited_for: bool = True
     """Whether retention, and a source that is paced by its receivers, wait for this receiver."""
     confirmed_epoch: int = 0
@@ -314,14 +314,15 @@ class ReceiverRecord:
     a deregistration the position is void."""
     application: Application = UNNAMED
     """The application that registered last since the store started. It is not on the disk."""
+    registered_here: bool = field(default=False, compare=False)
+    """Whether it registered since the store started, or went into limbo. It is not on the disk."""
 
-    def is_of_another(self, epoch: int, instance: bytes) -> bool:
-        """Return whether another instance is known to be registered in this very epoch."""
-        is_known = bool(instance and self.instance)
-        return epoch == self.epoch and is_known and instance != self.instance
+    @property
+    def ballot(self) -> tuple[int, bytes]:
+        return self.epoch, self.instance
 
 
-_RECEIVER = struct.Struct(">QQq?Q")
+_RECEIVER = struct.Struct(f">QQq?Q{INSTANCE_BYTES_MAX + 1}p")
 RECEIVER_BYTES = _RECEIVER.size
 
 
@@ -332,17 +333,16 @@ def pack_receiver(record: ReceiverRecord) -> bytes:
         record.acknowledged_upto,
         record.waited_for,
         record.confirmed_epoch,
+        record.instance,
     )
 
 
 def unpack_receiver(value: bytes) -> ReceiverRecord:
     try:
-        reg_id, epoch, acknowledged_upto, waited_for, confirmed = _RECEIVER.unpack(value)
+        reg_id, epoch, upto, waited_for, confirmed, instance = _RECEIVER.unpack(value)
     except struct.error as error:
         raise Malformed(f"a receiver's record cannot be read: {error}") from None
-    return ReceiverRecord(
-        reg_id, epoch, acknowledged_upto, waited_for=waited_for, confirmed_epoch=confirmed
-    )
+    return ReceiverRecord(reg_id, epoch, upto, instance, waited_for, confirmed)
 
 
 COMMIT_KEY = b"commit"

@@ -475,11 +475,12 @@ class Keeper:
         self, source: SourceName, session_id: int, instance: bytes, *, take_over: bool
     ) -> None:
         """Raise ReceiverActive if another instance of a receiver is protected."""
-        state, who = self._core.sources.get(source), Who(source, session_id)
-        if state is None or session_id not in state.receivers or take_over:
+        state = self._core.sources.get(source)
+        record = state.receivers.get(session_id) if state is not None else None
+        if record is None or record.instance == instance or take_over:
             return
-        seconds = self._lives.protected_for(who)
-        if self._lives.of(who).instance != instance and seconds > 0:
+        seconds = self._lives.protected_for(Who(source, session_id))
+        if seconds > 0:
             name = f"receiver {session_id:#x} of {source}"
             raise ReceiverActive(name, self._core.store, milliseconds(seconds))
 
@@ -547,7 +548,7 @@ class Keeper:
             return store_v1.DeregisterResponse(last_sequence=NOTHING)
         record = state.receivers.get(receiver)
         answer = store_v1.DeregisterResponse(last_sequence=NOTHING)
-        known_epoch = max(state.registration.spent_receiver_epoch, record.epoch if record else 0)
+        known_epoch = max(receiver_tombstones.fence(state, receiver), record.epoch if record else 0)
         check_step(f"receiver {receiver:#x} of {source}", self._core.store, epoch, known_epoch)
         if record is not None:
             check_receiver(Who(source, receiver), record, epoch, instance)
