@@ -124,7 +124,7 @@ def test_a_misspelt_command_is_a_usage_error_with_a_suggestion() -> None:
     ("module", "arguments", "extra"),
     [
         ("rocksdict", ["demo", "--verify", "anywhere"], "store"),
-        ("pyspark", ["stats", "--stores", "127.0.0.1:1"], "spark"),
+        ("pyarrow", ["stats", "--stores", "127.0.0.1:1"], "archive"),
     ],
 )
 def test_a_missing_extra_is_named(module: str, arguments: list[str], extra: str) -> None:

@@ -1,4 +1,4 @@
-"""`quorate stats` and `quorate backtest` as users run them, on real stores and a real Spark."""
+"""`quorate stats` and `quorate backtest` as users run them, on real stores, also on Spark."""
 
 from __future__ import annotations
 
@@ -77,8 +77,7 @@ def on(group: Group) -> tuple[str, ...]:
 # Statistics.
 
 
-@pytest.mark.usefixtures("_on_spark")
-@pytest.mark.long
+@pytest.mark.usefixtures("_without_spark")
 def test_stats_shows_tables(group: Group) -> None:
     result = quorate("stats", *on(group))
     assert result.exit_code == 0, result.output
@@ -92,8 +91,7 @@ def test_stats_shows_tables(group: Group) -> None:
     assert row[2] == "3,000"
 
 
-@pytest.mark.usefixtures("_on_spark")
-@pytest.mark.long
+@pytest.mark.usefixtures("_without_spark")
 def test_stats_tells_programs_the_same_and_draws_it(group: Group, tmp_path: Path) -> None:
     picture = tmp_path / "picture.svg"
     result = quorate("stats", *on(group), "-o", "json", "--gap", "5", "--plot", str(picture))
@@ -107,7 +105,7 @@ def test_stats_tells_programs_the_same_and_draws_it(group: Group, tmp_path: Path
     assert f"Drawn: {picture}." in result.stderr
 
 
-@pytest.mark.usefixtures("_on_spark")
+@pytest.mark.usefixtures("_without_spark")
 def test_stats_gives_a_line_for_each_source(group: Group) -> None:
     result = quorate("stats", *on(group), "-o", "jsonl")
     assert result.exit_code == 0, result.output
@@ -118,6 +116,14 @@ def test_stats_gives_a_line_for_each_source(group: Group) -> None:
 
 
 @pytest.mark.usefixtures("_on_spark")
+def test_stats_on_spark_are_the_same(group: Group) -> None:
+    here = quorate("stats", *on(group), "-o", "json")
+    there = quorate("stats", *on(group), "-o", "json", "--master", "local[2]")
+    assert there.exit_code == 0, there.output
+    assert json.loads(there.stdout) == json.loads(here.stdout)
+
+
+@pytest.mark.usefixtures("_without_spark")
 def test_stats_of_a_time_without_messages_are_empty(group: Group) -> None:
     result = quorate("stats", *on(group), "--until", "2000-01-01T00:00:00Z")
     assert result.exit_code == 0, result.output
@@ -142,7 +148,7 @@ def test_stats_of_a_time_without_messages_are_empty(group: Group) -> None:
         (("--stores", NOBODY), 69, NOBODY),
     ],
 )
-def test_stats_says_what_is_wrong_before_spark_starts(
+def test_stats_says_what_is_wrong_before_it_reads(
     group: Group, given: tuple[str, ...], code: int, said: str
 ) -> None:
     result = quorate("stats", "--stores", group.stores, *given)
@@ -167,7 +173,8 @@ def test_what_fails_in_spark_is_an_error_and_no_trace(
 
     seams.PIPELINE_SESSION.replace(monkeypatch, lambda *_, **__: Lasting())
     seams.JOBS_COMMAND_CHECK_TABLE.replace(monkeypatch, lambda *_: None)
-    result = quorate("stats", "--stores", group.stores, "--topic", "gone-meanwhile")
+    command = ("backtest", "--master", "local[2]", "--function", "os:getcwd")
+    result = quorate(*command, "--stores", group.stores, "--topic", "gone-meanwhile")
     assert result.exit_code == 1, result.output
     assert "A task of the job failed" in result.stderr
     assert "gone-meanwhile" in result.stderr
@@ -188,7 +195,7 @@ def test_a_java_that_dies_is_called_that(error: Exception, monkeypatch: pytest.M
             raise error
 
     seams.PIPELINE_SESSION.replace(monkeypatch, lambda *_, **__: Dead())
-    job = jobs._session("stats", lambda _: None)
+    job = jobs._session("audit", lambda _: None)
     with pytest.raises(TaskFailed, match="Java, which runs Spark, has ended"), job:
         raise error
 

@@ -200,7 +200,8 @@ def said(process: subprocess.Popen[str], text: str) -> list[str]:
 @pytest.mark.timeout(300)
 def test_ctrl_c_while_spark_starts_is_answered_with_a_line(group: Group, tmp_path: Path) -> None:
     group.publish("ctrl-c.start", numbered(0, 9))
-    process = started(group, "quorate.pipeline", "stats", "--topic", "ctrl-c.start", cwd=tmp_path)
+    command = ("stats", "--master", "local[2]", "--topic", "ctrl-c.start")
+    process = started(group, "quorate.pipeline", *command, cwd=tmp_path)
     with contextlib.closing(process.stdout), contextlib.closing(process.stderr):  # type: ignore[type-var]
         said(process, "starting Spark")
         os.killpg(process.pid, signal.SIGINT)

@@ -1,101 +1,100 @@
-"""Statistics by Spark, and their picture."""
+"""Statistics without Spark, and their picture."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from tests.pipeline.archive.support import NOON_NS, ORDERS, TRADES, FakeStores, Stream, batch, here
 
+from quorate.pipeline.jobs.counting import Counts, by_source, count_part, counted
 from quorate.pipeline.jobs.plot import (
     TOPICS_MAX,
     draw,
     plot,
 )
 from quorate.pipeline.jobs.stats import (
-    BY_TOPIC,
+    GAPS_MAX,
     StatsReport,
-    cells,
-    gaps,
-    rates,
+    check_gap,
     report,
-    sizes,
-    stats,
 )
+from quorate.pipeline.stores.planning import SourceRange, plan
 from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage, Term
 
 START_US = 1_790_000_000_000_000
+FIRST = Lineage((Term(1, 0),))
 
 
-def table(spark: SparkSession) -> DataFrame:
+def counts_of(*messages: tuple[int, bytes, bytes | None]) -> Counts:
+    """The counts of messages: time in µs, payload, key. Each is in a batch of its own."""
+    return counted(
+        pa.record_batch(
+            {
+                "timestamp": pa.array([time_us], pa.timestamp("us", tz="UTC")),
+                "payload": pa.array([payload]),
+                "key": pa.array([key], pa.binary()),
+            }
+        )
+        for time_us, payload, key in messages
+    )
+
+
+def table() -> dict[SourceName, Counts]:
     """Topic a: two a second for 20 s, with 8 s without any; topic b: one message."""
-    rows = [
-        ("a", "0x1" if half % 2 else "0x2", half // 2, START_US + half * 500_000, b"x" * (half + 1))
-        for half in range(40)
-        if not 10 <= half < 25
-    ]
-    rows += [("a", "0x1", 100, START_US + 39 * 500_000, b"")]
-    rows += [("b", "0x3", 0, START_US, b"y" * 1000)]
-    made = spark.createDataFrame(
-        rows, "topic string, source string, sequence bigint, us bigint, payload binary"
-    )
-    return made.selectExpr(
-        "topic", "source", "sequence", "timestamp_micros(us) as timestamp", "payload"
-    )
+    halves = [half for half in range(40) if not 10 <= half < 25]
+    by_session = {
+        session: [
+            (START_US + half * 500_000, b"x" * (half + 1), None)
+            for half in halves
+            if half % 2 == odd
+        ]
+        for session, odd in ((1, 1), (2, 0))
+    }
+    by_session[1].append((START_US + 39 * 500_000, b"", None))
+    return {
+        SourceName("b", 3): counts_of((START_US, b"y" * 990, b"k" * 10)),
+        **{SourceName("a", session): counts_of(*rows) for session, rows in by_session.items()},
+    }
 
 
-def test_rates_sizes_and_gaps_by_topic(spark: SparkSession) -> None:
-    a, b = (row.asDict() for row in stats(table(spark), by=BY_TOPIC).collect())
+def test_rates_sizes_and_gaps_by_topic() -> None:
+    a, b = report(table()).topics
     assert (a["topic"], a["messages"], a["bytes"]) == (
         "a",
         26,
         sum(range(1, 11)) + sum(range(26, 41)),
     )
     assert (a["smallest"], a["median_size"], a["largest"]) == (0, 27, 40)
+    assert a["p99_size"] == 39, "between the largest two sizes"
     assert a["seconds"] == 19.5
     assert a["messages_per_second"] == pytest.approx(26 / 19.5)
     assert a["peak_per_second"] == 3
     assert (a["gaps"], a["gap_over"], a["longest_silence"]) == (1, 5.0, 8.0)
-    assert a["silent_since"].timestamp() == START_US / 1e6 + 4.5
-    assert (b["messages"], b["seconds"], b["messages_per_second"]) == (1, 0.0, None)
-    assert (b["gaps"], b["longest_silence"]) == (0, None)
+    assert a["silent_since"] == "2026-09-21T14:13:24.500000Z"
+    assert (b["messages"], b["bytes"], b["seconds"]) == (1, 1000, 0.0)
+    assert (b["messages_per_second"], b["bytes_per_second"]) == (None, None)
+    assert (b["gaps"], b["gap_over"], b["longest_silence"]) == (0, None, None)
 
 
-def test_sources_are_told_apart(spark: SparkSession) -> None:
-    rows = stats(table(spark), gap_seconds=0.75).collect()
-    assert [(row.topic, row.source, row.messages) for row in rows] == [
+def test_sources_are_told_apart() -> None:
+    rows = report(table(), gap_seconds=0.75).sources
+    assert [(row["topic"], row["source"], row["messages"]) for row in rows] == [
         ("a", "0x1", 14),
         ("a", "0x2", 12),
         ("b", "0x3", 1),
     ]
-    assert [row.gaps for row in rows] == [12, 11, 0]
+    assert [row["gaps"] for row in rows] == [12, 11, 0]
 
 
-def test_parts_of_a_report(spark: SparkSession) -> None:
-    found = cells(table(spark))
-    [gap] = gaps(found, by=BY_TOPIC).collect()
-    assert (gap.topic, gap.seconds) == ("a", 8.0)
-    by_ten = [(row.topic, row.messages) for row in rates(found, 10.0).collect()]
-    assert by_ten == [("a", 10), ("a", 16), ("b", 1)]
-    assert [(row.topic, row["size"], row.messages) for row in sizes(found).collect()] == [
-        ("a", 0, 1),
-        ("a", 1, 1),
-        ("a", 2, 1),
-        ("a", 4, 2),
-        ("a", 8, 4),
-        ("a", 16, 2),
-        ("a", 32, 7),
-        ("a", 64, 8),
-        ("b", 1024, 1),
-    ]
-
-
-@pytest.mark.long
-def test_a_report_is_for_machines_too(spark: SparkSession) -> None:
-    said = report(table(spark)).as_object()
-    assert [topic["topic"] for topic in said["topics"]] == ["a", "b"]
-    assert len(said["sources"]) == 3
+def test_a_report_is_for_machines_too() -> None:
+    said = report(table()).as_object()
     assert said["gaps"] == [
         {
             "topic": "a",
@@ -105,12 +104,73 @@ def test_a_report_is_for_machines_too(spark: SparkSession) -> None:
         }
     ]
     assert said["width_seconds"] == 0.1
+    assert len(said["rates"]) == 26
+    assert said["rates"][1] == {
+        "topic": "a",
+        "start": "2026-09-21T14:13:20.500000Z",
+        "messages": 1,
+        "bytes": 2,
+    }
+    assert [(row["topic"], row["size"], row["messages"]) for row in said["sizes"]] == [
+        *(("a", 0, 1), ("a", 1, 1), ("a", 2, 1), ("a", 4, 2), ("a", 8, 4)),
+        *(("a", 16, 2), ("a", 32, 7), ("a", 64, 8), ("b", 1024, 1)),
+    ]
 
 
-@pytest.mark.parametrize("wrong", [{"by": ("payload",)}, {"gap_seconds": 0.0}])
-def test_what_can_not_be_is_refused(spark: SparkSession, wrong: dict[str, Any]) -> None:
+def test_rates_are_over_stretches_that_fit_the_whole_time() -> None:
+    day_us = 86_400_000_000
+    seldom = counts_of(*((-day_us + day * day_us, b"x", None) for day in range(100)))
+    said = report({SourceName("a", 1): seldom})
+    assert said.width_seconds == 86_400
+    assert [rate["start"][:10] for rate in said.rates[:3]] == [
+        "1969-12-31",
+        "1970-01-01",
+        "1970-01-02",
+    ]
+    assert {rate["messages"] for rate in said.rates} == {1}
+
+
+def test_only_the_longest_gaps_are_named() -> None:
+    places = [number * (number + 1) // 2 for number in range(GAPS_MAX + 20)]
+    times = counts_of(*((START_US + place * 1_000_000, b"", None) for place in places))
+    said = report({SourceName("a", 1): times}, gap_seconds=0.5)
+    assert said.topics[0]["gaps"] == GAPS_MAX + 19
+    assert [gap["seconds"] for gap in said.gaps] == list(range(GAPS_MAX + 19, 19, -1))
+
+
+def test_tasks_count_what_stores_have_and_parts_are_joined() -> None:
+    frames = [batch(0, 9, passing_ns=10**9), batch(10, 19, time_ns=NOON_NS + 9 * 10**9)]
+    streams = {
+        ORDERS: Stream(frames=frames),
+        TRADES: Stream(frames=[batch(0, 4, source=TRADES, attributes=True)]),
+    }
+    stores = FakeStores(streams)
+    ranges = [SourceRange(ORDERS, 0, 20, FIRST), SourceRange(TRADES, 1, 4, FIRST)]
+    parts = plan(ranges, parts=3, part_messages_max=7)
+    assert len(parts) == 4
+    counts = by_source(
+        here(parts, lambda part: count_part(part, stores=stores, fail_on_data_loss=True))
+    )
+    assert {source: each.messages for source, each in counts.items()} == {ORDERS: 20, TRADES: 3}
+    orders, trades = report(counts).sources
+    assert (orders["source"], orders["seconds"], orders["peak_per_second"]) == ("0x10", 9.0, 11)
+    assert orders["bytes"] == sum(len(f"message {number}") for number in range(20))
+    assert trades["bytes"] == 3 * len("message 1") + 2 * len("key 1")
+
+
+def test_nothing_to_count_is_no_error() -> None:
+    assert report({}) == StatsReport([], [], [], 0.001, [], [])
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, float("nan")])
+def test_what_can_not_be_is_refused(wrong: float) -> None:
     with pytest.raises(InvalidArgument):
-        stats(table(spark), **wrong)
+        check_gap(wrong)
+
+
+def test_the_statistics_import_no_spark() -> None:
+    code = "import sys, quorate.pipeline.jobs.stats; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def made(topics: int) -> StatsReport:

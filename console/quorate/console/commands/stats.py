@@ -8,6 +8,7 @@ import typer
 
 from quorate.console.ui.exits import say
 from quorate.console.ui.options import (
+    Master,
     OutputFormat,
     Stores,
     Topics,
@@ -62,12 +63,13 @@ def stats(
         str | None,
         typer.Option("--plot", metavar="FILE", help="Also draw a picture: .png, .svg or .pdf."),
     ] = None,
+    master: Master = None,
     stores: Stores = None,
     output: OutputFormat = None,
 ) -> None:
     """Show rates, sizes and gaps in time of the stable messages, by topic and by source.
 
-    Needs the extra `spark`.
+    Needs the extra `archive`.
     """
     settings = resolve(context.meta, stores=stores, output=output)
 
@@ -82,6 +84,7 @@ def stats(
         archive=archive,
         gap_seconds=gap,
         picture=plot,
+        master=master,
         told=say,
     )
     _show(report, settings.output)

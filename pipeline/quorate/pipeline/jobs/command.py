@@ -278,17 +278,20 @@ def run_stats(
     archive: str | None = None,
     gap_seconds: float | None = None,
     picture: str | None = None,
+    master: str | None = None,
     told: Told,
 ) -> StatsReport:
     """Run `quorate stats`.
 
     - since, until: times that limit the messages.
     - picture: a file to draw the report into; None: draw nothing.
+    - master: as of run_archive.
 
-    Raises UnknownTopic, InvalidArgument, JavaNotFound, the errors of reading the table, and OSError
-    if the picture cannot be written.
+    Raises UnknownTopic, JavaNotFound, as quorate.pipeline.jobs.stats.stats, and OSError if the
+    picture cannot be written.
     """
-    from quorate.pipeline.jobs.stats import check_gap
+    from quorate.pipeline.jobs.stats import check_gap, stats
+    from quorate.pipeline.options import read_options
 
     # A long job must not end with one of these errors.
     check_gap(gap_seconds)
@@ -298,11 +301,8 @@ def run_stats(
         check_plot(picture)
     options = read_table_options(stores, topics, topics_pattern, since, until, archive)
     _check_table(options, topics, topics_pattern)
-    with _session("stats", told) as spark:
-        from quorate.pipeline.jobs.stats import report
-
-        table = spark.read.format("quorate").options(**options).load()
-        made = report(table, gap_seconds=gap_seconds)
+    with _workers("stats", told, master) as (run, parts):
+        made = stats(run, read_options(options), parts=parts, gap_seconds=gap_seconds, told=told)
     if picture is not None:
         from quorate.pipeline.jobs.plot import plot
 
@@ -645,6 +645,7 @@ def _add_stats(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plot", metavar="FILE", help="draw the report into it: .png, .svg or .pdf"
     )
+    _add_master(parser)
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         report = run_stats(
@@ -656,6 +657,7 @@ def _add_stats(parser: argparse.ArgumentParser) -> None:
             archive=given.archive,
             gap_seconds=given.gap,
             picture=given.plot,
+            master=given.master,
             told=say,
         )
         return 0, report.as_object()
