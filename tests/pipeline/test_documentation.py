@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import os
 import re
 import shlex
@@ -132,7 +131,7 @@ def test_what_a_function_gets_is_described() -> None:
     about = section("### `quorate backtest`")
     rows = about[about.index("| field |") :].split("\n\n")[0].splitlines()[2:]
     said = {row.split("|")[1].strip().strip("`") for row in rows}
-    fields = {field.name for field in dataclasses.fields(Replayed)}
+    fields = set(Replayed._fields)
     properties = {name for name, one in vars(Replayed).items() if isinstance(one, property)}
     assert said == fields | properties
     (position,) = (row for row in rows if row.startswith("| `position`"))

@@ -14,8 +14,8 @@ from quorate.pipeline.jobs.backtest import (
     after,
     backtest,
     backtest_to,
-    messages,
     ordered,
+    slices,
 )
 from quorate.pipeline.jobs.command import (
     read_table_options,
@@ -90,8 +90,9 @@ def test_messages_come_in_the_order_of_time_over_all_topics(spark: SparkSession)
 
 def test_only_what_is_behind_a_position_is_computed(spark: SparkSession) -> None:
     position = Position(START_US + 4 * SECOND_US, "even", "0x10", 3)
-    rest = messages(after(ordered(table(spark)), position))
-    assert [(each.topic, each.position.sequence) for each in rest] == IN_ORDER[6:]
+    rest = slices(after(ordered(table(spark)), position))
+    found = [(each.topic, each.position.sequence) for messages in rest for each in messages]
+    assert found == IN_ORDER[6:]
 
 
 def test_an_interruption_ends_it_and_it_goes_on_later(spark: SparkSession, group: Group) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from quorate.pipeline.jobs.replay import Position, Replayed
 from quorate.pipeline.read.ranges import read_part
 from quorate.pipeline.schema import ARROW
 from quorate.pipeline.stores.planning import Part, SourceRange
+from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 from quorate.protocol.lineage import Lineage, Term
@@ -32,7 +34,7 @@ def read_all(streams: dict[SourceName, list[bytes]], *ranges: SourceRange) -> li
     def read(piece: SourceRange) -> Iterator[pa.RecordBatch]:
         return read_part(stores, Part((piece,), 0), ARROW, fail_on_data_loss=True)
 
-    return list(merged(ranges, read))
+    return [message for messages in merged(ranges, read) for message in messages]
 
 
 def at(second: int, number: int, source: SourceName) -> bytes:
@@ -67,6 +69,32 @@ def test_a_clock_that_was_put_back_changes_no_order_and_no_time() -> None:
     positions = [each.position for each in found]
     assert positions == sorted(positions), "a replay can go on behind each of them"
     assert [(each.time - found[0].time).total_seconds() for each in found] == [0, -5, 1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_streams_are_merged_as_a_sort_would(seed: int) -> None:
+    draw = random.Random(seed)
+    streams: dict[SourceName, list[bytes]] = {}
+    expected: list[Position] = []
+    for session in range(1, draw.randint(2, 12)):
+        name = SourceName(draw.choice(["orders", "trades", "a"]), session)
+        streams[name], first, latest_us = [], 0, 0
+        for _ in range(draw.randint(1, 8)):
+            last, second = first + draw.randint(0, 4), draw.randint(0, 5)
+            time_ns, passing_ns = NOON_NS + second * SECOND_NS, draw.choice([0, SECOND_NS // 2])
+            streams[name].append(
+                batch(first, last, source=name, time_ns=time_ns, passing_ns=passing_ns)
+            )
+            for number in range(first, last + 1):
+                latest_us = max(latest_us, (time_ns + passing_ns * (number - first)) // 1000)
+                expected.append(Position(latest_us, name.topic, f"{session:#x}", number))
+            first = last + 1
+    ranges = [
+        SourceRange(name, 0, read_header(frames[-1]).last + 1, FIRST)
+        for name, frames in streams.items()
+    ]
+    found = [each.position for each in read_all(streams, *ranges)]
+    assert found == sorted(expected)
 
 
 def test_what_a_message_has_comes_along() -> None:

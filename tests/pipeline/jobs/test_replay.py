@@ -6,14 +6,17 @@ import math
 from collections.abc import Iterator
 
 import pytest
+from tests.pipeline.dying_replay import in_columns
 
 from quorate.pipeline.jobs.command import parse_speed
 from quorate.pipeline.jobs.replay import (
     FLAT_OUT,
+    SLICE_MESSAGES_MAX,
     Pace,
     Position,
     Replayed,
     ReplayProgress,
+    Slice,
     replay,
 )
 from quorate.protocol.errors import InvalidArgument
@@ -43,17 +46,21 @@ class FakeSink:
         self._cost = cost
         self._already = already
         self.came: list[tuple[float, int]] = []
+        self.slices: list[int] = []
+        """The number of messages of each slice."""
         self.waiting: list[int] = []
         self.sent: list[tuple[float, list[int]]] = []
 
-    def take(self, message: Replayed) -> bool:
-        sequence = message.position.sequence
-        if sequence < self._already:
-            return False
-        self.came.append((self._clock.time - 1000.0, sequence))
-        self.waiting.append(sequence)
-        self._clock.time += self._cost
-        return True
+    def take(self, messages: Slice, progress: ReplayProgress) -> None:
+        self.slices.append(len(messages))
+        for row, sequence in enumerate(messages.sequences):
+            if sequence < self._already:
+                progress.already += 1
+                continue
+            self.came.append((self._clock.time - 1000.0, sequence))
+            self.waiting.append(sequence)
+            self._clock.time += self._cost
+            progress.add(messages.part(row, row + 1), 1)
 
     def flush(self) -> None:
         if self.waiting:
@@ -71,7 +78,8 @@ def at(*seconds: float) -> list[Replayed]:
 
 def run(messages: list[Replayed], sink: FakeSink, clock: FakeClock, speed: float) -> ReplayProgress:
     progress = ReplayProgress()
-    replay(messages, sink, Pace(speed), clock, progress, lambda _: None)
+    slices = [in_columns(messages)] if messages else []
+    replay(slices, sink, Pace(speed), clock, progress, lambda _: None)
     return progress
 
 
@@ -122,19 +130,58 @@ def test_what_is_there_already_takes_no_time() -> None:
 def test_the_time_before_the_first_message_does_not_count() -> None:
     clock = FakeClock()
 
-    def late() -> Iterator[Replayed]:
+    def late() -> Iterator[Slice]:
         clock.time += 60.0
-        yield from at(0.0, 2.0)
+        yield in_columns(at(0.0, 2.0))
 
     progress = ReplayProgress()
     replay(late(), FakeSink(clock), Pace(1.0), clock, progress, lambda _: None)
     assert progress.seconds == pytest.approx(2.0, abs=0.0021)
 
 
+def test_messages_that_are_due_together_are_handed_over_together() -> None:
+    clock = FakeClock()
+    sink = FakeSink(clock)
+    many = [0.0] * 10_000 + [5.0] * SLICE_MESSAGES_MAX
+    run(at(*many), sink, clock, 1.0)
+    assert [number for _, number in sink.came] == list(range(len(many)))
+    assert sink.slices[:4] == [1, 2, 4, 8], "a sink may be slow, so the first slices are small"
+    assert sink.slices[-1] == SLICE_MESSAGES_MAX
+    assert len(sink.slices) < 20
+    late = {when for when, number in sink.came if number >= 10_000}
+    assert list(late) == pytest.approx([5.0], abs=0.0021)
+
+
+def test_a_slow_sink_gets_few_messages_at_once() -> None:
+    clock = FakeClock()
+    sink = FakeSink(clock, cost=0.02)
+    run(at(*[0.0] * 300), sink, clock, 1.0)
+    assert max(sink.slices) <= 4
+
+
+def test_a_slice_tells_its_messages_and_what_is_behind_a_position() -> None:
+    messages = [each._replace(sent_us=each.position.time_us - 1) for each in at(0.0, 1.0, 1.0, 2.0)]
+    whole = in_columns(messages)
+    assert list(whole) == messages
+    assert list(whole.part(1, 3)) == messages[1:3]
+    assert whole.part(0, 9) is whole
+    assert whole.only("t") is whole
+    assert list(whole.only("other")) == []
+    assert [whole.rows_upto(each.position) for each in messages] == [1, 2, 3, 4]
+    assert whole.rows_upto(messages[0].position._replace(time_us=0)) == 0
+
+
 def test_progress_is_told_once_a_second() -> None:
     clock = FakeClock()
     said: list[str] = []
-    replay(at(*range(10)), FakeSink(clock), Pace(2.0), clock, ReplayProgress(), said.append)
+    replay(
+        [in_columns(at(*range(10)))],
+        FakeSink(clock),
+        Pace(2.0),
+        clock,
+        ReplayProgress(),
+        said.append,
+    )
     assert 4 <= len(said) <= 5
     assert said[0].startswith("3 messages, 3/s, at 2128-06-11 08:53:22")
 

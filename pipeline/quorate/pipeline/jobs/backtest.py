@@ -8,19 +8,23 @@ next is fetched. quorate.pipeline.jobs.replay keeps the pace.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from quorate.pipeline.jobs.merging import StoredTable
 from quorate.pipeline.jobs.replay import (
+    NO_PROPERTIES,
+    SLICE_MESSAGES_MAX,
     Clock,
     Pace,
     Position,
     Replayed,
     ReplayProgress,
     Sink,
+    Slice,
     as_time,
     replay,
 )
@@ -139,7 +143,7 @@ def backtest_to(
 
 def _run(
     report: BacktestReport,
-    messages: Generator[Replayed, None, None],
+    messages: Generator[Slice, None, None],
     sink: Sink,
     speed: float,
     clock: Clock | None,
@@ -157,10 +161,10 @@ def _run(
 
 def _messages_of(
     table: DataFrame | StoredTable, position: Position | None
-) -> Generator[Replayed, None, None]:
+) -> Generator[Slice, None, None]:
     if isinstance(table, StoredTable):
-        return table.messages(position)
-    return messages(after(ordered(table), position))
+        return table.slices(position)
+    return slices(after(ordered(table), position))
 
 
 def ordered(table: DataFrame) -> DataFrame:
@@ -194,20 +198,30 @@ def after(rows: DataFrame, position: Position | None) -> DataFrame:
     return rows.where(here > there)
 
 
-def messages(rows: DataFrame) -> Generator[Replayed, None, None]:
+def slices(rows: DataFrame) -> Generator[Slice, None, None]:
     """Yield the rows of `ordered` as messages."""
-    for row in rows.toLocalIterator(prefetchPartitions=True):
-        yield _message(row)
+    each = rows.toLocalIterator(prefetchPartitions=True)
+    while some := list(islice(each, SLICE_MESSAGES_MAX)):
+        yield _slice(some)
 
 
-def _message(row: Row) -> Replayed:
-    properties = row.properties or {}
-    return Replayed(
-        Position(row.time_us, row.topic, row.source, row.sequence),
-        row.epoch,
-        bytes(row.payload),
-        None if row.key is None else bytes(row.key),
-        {name: bytes(value) for name, value in properties.items()},
-        row.deleted,
-        None if row.expires_us is None else as_time(row.expires_us),
+def _slice(rows: Sequence[Row]) -> Slice:
+    times, topics, sources, sequences, epochs, payloads, keys, properties, deleted, expires = zip(
+        *rows, strict=True
+    )
+    return Slice(
+        times,
+        topics,
+        sources,
+        sequences,
+        epochs,
+        [bytes(payload) for payload in payloads],
+        [None if key is None else bytes(key) for key in keys],
+        [
+            {name: bytes(value) for name, value in each.items()} if each else NO_PROPERTIES
+            for each in properties
+        ],
+        deleted,
+        expires,
+        times,
     )

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import os
 import traceback
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import add
 from typing import Any
 
 from quorate.pipeline.errors import FunctionFailed, WriteNotOurs
-from quorate.pipeline.jobs.replay import (
-    Position,
-    Replayed,
-)
+from quorate.pipeline.jobs.replay import Position, Replayed, ReplayProgress, Slice, as_time
 from quorate.pipeline.write.resuming import session_id
 from quorate.pipeline.write.writing import LoopThread, commit_patiently
 from quorate.protocol.attributes import Attributes, checked_attributes
@@ -24,7 +25,6 @@ from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.identity import SourceName, check_topic
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, MESSAGE_BYTES_USUAL
-from quorate.protocol.times import nanoseconds_of
 from quorate.protocol.tls import tls_of_environment
 from quorate.source import Source
 from quorate.source.protocol.outgoing import Ready
@@ -51,13 +51,17 @@ class FunctionSink:
     def __init__(self, function: Callable[[Replayed], object]) -> None:
         self._function = function
 
-    def take(self, message: Replayed) -> bool:
-        """Call the function with a message. Raises FunctionFailed."""
+    def take(self, messages: Slice, progress: ReplayProgress) -> None:
+        """Call the function with each message. Raises FunctionFailed."""
+        function, called = self._function, 0
         try:
-            self._function(message)
+            for message in messages:
+                function(message)
+                called += 1
         except Exception as error:
-            raise _failed(self._function, message, error) from error
-        return True
+            raise _failed(function, message, error) from error
+        finally:
+            progress.add(messages, called)
 
     def flush(self) -> None:
         """Do nothing, because the function has already been called with every message."""
@@ -137,15 +141,27 @@ class TopicsSink:
         """By topic, the number of the last message that was sent."""
         return {topic: each.source.next_sequence - 1 for topic, each in self._targets.items()}
 
-    def take(self, message: Replayed) -> bool:
-        target = self._target(self._to.replace("{topic}", message.topic))
-        if target.position is not None and message.position <= target.position:
-            return False
-        attributes = _attributes(message)
-        if not target.fits(message.payload, attributes):
-            self._commit(target)
-        target.add(message, attributes)
-        return True
+    def take(self, messages: Slice, progress: ReplayProgress) -> None:
+        if "{topic}" not in self._to:
+            self._take(self._to, messages, progress)
+            return
+        for topic in dict.fromkeys(messages.topics):
+            self._take(self._to.replace("{topic}", topic), messages.only(topic), progress)
+
+    def _take(self, topic: str, messages: Slice, progress: ReplayProgress) -> None:
+        target = self._target(topic)
+        already = target.already(messages)
+        progress.already += already
+        sized = _sized(messages.part(already, len(messages)))
+        first = 0
+        while first < len(sized):
+            end = target.fitting(sized, first)
+            if end == first:
+                self._commit(target)
+                continue
+            target.add(sized, first, end)
+            progress.add(sized.messages.part(first, end), end - first)
+            first = end
 
     def flush(self) -> None:
         for target in self._targets.values():
@@ -162,6 +178,33 @@ class TopicsSink:
         return self._targets[topic]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sized:
+    """Messages as they are sent, and how large they are."""
+
+    messages: Slice
+    attributes: Sequence[Attributes]
+    ends: Sequence[int]
+    """The bytes of each message and of all before it."""
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def size(self, first: int, end: int) -> int:
+        """Return the bytes of the messages from `first` on and before `end`."""
+        return self.ends[end - 1] - (self.ends[first - 1] if first else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Messages that wait for the next batch."""
+
+    payloads: Sequence[bytes]
+    attributes: Sequence[Attributes]
+    position: Position
+    """The position of the last one."""
+
+
 class _Target:
     """One topic of a sink: its source, and the messages that wait for the next batch.
 
@@ -172,33 +215,51 @@ class _Target:
     def __init__(self, source: Source, name: str, position: Position | None) -> None:
         self.source = source
         self._position = position
-        self._waiting: list[tuple[Replayed, Attributes]] = []
-        """The waiting messages, each with its attributes."""
+        self._waiting: list[_Waiting] = []
+        self._count = 0
         self._bytes = 0
         self._name = name
 
     @property
     def position(self) -> Position | None:
         """The position of the last message that was taken."""
-        return self._waiting[-1][0].position if self._waiting else self._position
+        return self._waiting[-1].position if self._waiting else self._position
 
     @property
     def waits(self) -> bool:
         """A message waits to be committed."""
         return bool(self._waiting)
 
-    def fits(self, payload: bytes, attributes: Attributes) -> bool:
-        """Return whether the batch has room for a message. Raises MessageTooLarge."""
-        size = len(payload) + attributes.size
-        if size > MESSAGE_BYTES_USUAL:
-            raise MessageTooLarge(size, MESSAGE_BYTES_USUAL)
-        return not self._waiting or (
-            len(self._waiting) < BATCH_MESSAGES_MAX and self._bytes + size <= BATCH_BYTES_TARGET
-        )
+    def already(self, messages: Slice) -> int:
+        """Return how many of these messages were taken before."""
+        position = self.position
+        return 0 if position is None else messages.rows_upto(position)
 
-    def add(self, message: Replayed, attributes: Attributes) -> None:
-        self._bytes += len(message.payload) + attributes.size
-        self._waiting.append((message, attributes))
+    def fitting(self, sized: _Sized, first: int) -> int:
+        """Return the row before which messages from `first` on have room in the batch.
+
+        A message that is larger than a batch has room in an empty one. Raises MessageTooLarge.
+        """
+        before = sized.ends[first - 1] if first else 0
+        room = before + BATCH_BYTES_TARGET - self._bytes
+        most = min(len(sized), first + BATCH_MESSAGES_MAX - self._count)
+        end = bisect_right(sized.ends, room, first, most)
+        if end > first or self._waiting:
+            return end
+        if (size := sized.size(first, first + 1)) > MESSAGE_BYTES_USUAL:
+            raise MessageTooLarge(size, MESSAGE_BYTES_USUAL)
+        return first + 1
+
+    def add(self, sized: _Sized, first: int, end: int) -> None:
+        self._bytes += sized.size(first, end)
+        self._count += end - first
+        self._waiting.append(
+            _Waiting(
+                sized.messages.payloads[first:end],
+                sized.attributes[first:end],
+                sized.messages.position(end - 1),
+            )
+        )
 
     async def commit(self, timeout: float) -> None:
         """Send the waiting messages.
@@ -208,12 +269,12 @@ class _Target:
         position = self.position
         assert position is not None
         ready = Ready(
-            [message.payload for message, _ in self._waiting],
-            [attributes for _, attributes in self._waiting],
+            [payload for each in self._waiting for payload in each.payloads],
+            [own for each in self._waiting for own in each.attributes],
         )
         marker = _encoded(self._name, position)
         await commit_patiently(self.source, ready, marker, timeout)
-        self._position, self._waiting, self._bytes = position, [], 0
+        self._position, self._waiting, self._bytes, self._count = position, [], 0, 0
 
 
 async def _opened(topic: str, layout: Layout, name: str, timeout: float) -> _Target:
@@ -253,12 +314,76 @@ def _decoded(name: str, source: SourceName, text: bytes) -> Position | None:
     return position
 
 
-def _attributes(message: Replayed) -> Attributes:
-    original = {
-        TIME_PROPERTY: message.time.isoformat(timespec="microseconds").encode(),
-        TOPIC_PROPERTY: message.topic.encode(),
-    }
-    expires_ns = None if message.expires is None else nanoseconds_of(message.expires)
-    return checked_attributes(
-        message.key, {**message.properties, **original}, message.deleted, expires_ns
+def _sized(messages: Slice) -> _Sized:
+    """Return messages with the attributes that they are sent with."""
+    made = _Originals()
+    if _say_nothing(messages):
+        both = list(map(made.alone, messages.sent_us, messages.topics))
+        attributes, sizes = [own for own, _ in both], [size for _, size in both]
+    else:
+        attributes = list(
+            map(
+                made.added,
+                messages.sent_us,
+                messages.topics,
+                messages.keys,
+                messages.properties,
+                messages.deleted,
+                messages.expires_us,
+            )
+        )
+        sizes = [own.size for own in attributes]
+    ends = list(accumulate(map(add, map(len, messages.payloads), sizes)))
+    return _Sized(messages, attributes, ends)
+
+
+def _say_nothing(messages: Slice) -> bool:
+    """Return whether messages have payloads only."""
+    return not (
+        any(messages.deleted)
+        or any(messages.properties)
+        or any(key is not None for key in messages.keys)
+        or any(each is not None for each in messages.expires_us)
     )
+
+
+class _Originals:
+    """Makes the properties of the original topic and time. Messages of a batch often share both."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, bytes] = {}
+        """The text of each second since 1970."""
+        self._alone: dict[tuple[int, str], tuple[Attributes, int]] = {}
+
+    def alone(self, time_us: int, topic: str) -> tuple[Attributes, int]:
+        """Return the attributes of a message that has no other ones, and their size."""
+        found = self._alone.get((time_us, topic))
+        if found is None:
+            attributes = Attributes(None, self._properties(time_us, topic))
+            found = self._alone[time_us, topic] = attributes, attributes.size
+        return found
+
+    def added(
+        self,
+        time_us: int,
+        topic: str,
+        key: bytes | None,
+        properties: Mapping[str, bytes],
+        deleted: bool,
+        expires_us: int | None,
+    ) -> Attributes:
+        """Return the attributes of a message with those of its origin."""
+        return checked_attributes(
+            key,
+            {**properties, **self._properties(time_us, topic)},
+            deleted,
+            None if expires_us is None else expires_us * 1000,
+        )
+
+    def _properties(self, time_us: int, topic: str) -> dict[str, bytes]:
+        seconds, rest_us = divmod(time_us, 1_000_000)
+        text = self._seconds.get(seconds)
+        if text is None:
+            whole = as_time(seconds * 1_000_000).replace(tzinfo=None)
+            text = self._seconds[seconds] = whole.isoformat().encode()
+        return {TIME_PROPERTY: b"%b.%06d+00:00" % (text, rest_us), TOPIC_PROPERTY: topic.encode()}
