@@ -35,6 +35,7 @@ from quorate.pipeline.jobs.replay import (
     Replayed,
 )
 from quorate.pipeline.options import Options
+from quorate.pipeline.schema import ARROW
 from quorate.pipeline.write import options as write_options
 from quorate.protocol.policy import IntergroupRule
 
@@ -191,6 +192,28 @@ def test_options_of_reading_are_those_that_there_are(monkeypatch: pytest.MonkeyP
         Recorded.names(),
         lambda given: options.read_options({"stores": "h:1", **given}),
     )
+
+
+SPARKS_KAFKA = {
+    *("kafka.bootstrap.servers", "subscribe", "subscribePattern", "assign", "startingOffsets"),
+    *("endingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "endingTimestamp"),
+    *("endingOffsetsByTimestamp", "maxOffsetsPerTrigger", "minOffsetsPerTrigger"),
+    *("maxTriggerDelay", "minPartitions", "maxRecordsPerPartition", "failOnDataLoss"),
+    *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
+    *("groupIdPrefix", "kafka.group.id", "includeHeaders", "startingOffsetsByTimestampStrategy"),
+    *("key", "value", "topic", "timestamp", "headers", "partition", "offset", "timestampType"),
+}
+"""Options and columns of Spark's source for Kafka, as Spark's integration guide names them."""
+
+
+def test_what_is_compared_with_sparks_source_for_kafka_exists_there_and_here() -> None:
+    rows = section("### Beside Spark's Kafka source").splitlines()
+    cells = [row.strip("|").split("|") for row in rows if row.startswith("| ")][1:]
+    theirs = {name for cell in cells for name in re.findall(r"`(\S+)`", cell[0])}
+    assert theirs == SPARKS_KAFKA - {"startingOffsetsByTimestampStrategy"}
+    ours = {name for cell in cells for name in re.findall(r"`(\S+)`", cell[1])}
+    known = set(option_table(section("## Reading"))) | set(ARROW.names)
+    assert ours <= known, ours - known
 
 
 def test_options_of_writing_are_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
