@@ -869,20 +869,24 @@ class Greeting(_message.Message):
     def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class InventoryRequest(_message.Message):
-    __slots__ = ("greeting", "source", "protocol_version", "without_sources", "topic_pattern", "archived")
+    __slots__ = ("greeting", "source", "protocol_version", "without_sources", "topic_pattern", "archived", "begin", "before")
     GREETING_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_SOURCES_FIELD_NUMBER: _ClassVar[int]
     TOPIC_PATTERN_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
     greeting: Greeting
     source: _messages_pb2.SourceName
     protocol_version: int
     without_sources: bool
     topic_pattern: str
     archived: _containers.RepeatedCompositeFieldContainer[ArchivedPlace]
-    def __init__(self, greeting: _Optional[_Union[Greeting, _Mapping]] = ..., source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., protocol_version: _Optional[int] = ..., without_sources: bool = ..., topic_pattern: _Optional[str] = ..., archived: _Optional[_Iterable[_Union[ArchivedPlace, _Mapping]]] = ...) -> None: ...
+    begin: _messages_pb2.SourceName
+    before: _messages_pb2.SourceName
+    def __init__(self, greeting: _Optional[_Union[Greeting, _Mapping]] = ..., source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., protocol_version: _Optional[int] = ..., without_sources: bool = ..., topic_pattern: _Optional[str] = ..., archived: _Optional[_Iterable[_Union[ArchivedPlace, _Mapping]]] = ..., begin: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., before: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ...) -> None: ...
 
 class ArchivedPlace(_message.Message):
     __slots__ = ("source", "upto", "epoch")

@@ -158,6 +158,26 @@ def test_only_sources_with_news_are_told_to_an_archive(group: Group) -> None:
     assert (found.name, found.stable_upto, len(found.stores)) == (name, 109, 3)
 
 
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 5])
+def test_sources_of_a_large_archive_are_named_page_by_page(
+    group: Group, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    seams.PIPELINE_CLIENT_ARCHIVED_PLACES_MAX.replace(monkeypatch, most)
+    topic = f"paged.{most}"
+    first, *names, last = (group.publish(topic, numbered(0, 9), session) for session in range(1, 7))
+    stores = Stores(group.addresses, topic)
+    places = {each.name: place(each) for each in stores.sources().sources.values()}
+    stores.tell_archived(dict.fromkeys(places, 9))
+    assert stores.sources_with_news(places).sources == {}
+    del places[last]
+    assert stores.sources_with_news(places).sources.keys() == {last}
+    del places[first], places[names[1]]
+    found = stores.sources_with_news(places)
+    assert found.sources.keys() == {first, names[1], last}
+    assert all(len(each.stores) == 3 for each in found.sources.values())
+    assert len(stores.sources_with_news({}).sources) == 6
+
+
 def test_what_one_store_leaves_out_is_asked_for_if_another_one_names_it(group: Group) -> None:
     name, other = (group.publish("differing", numbered(0, 99), session) for session in (1, 2))
     stores = Stores(group.addresses, "differing")

@@ -81,6 +81,27 @@ async def test_of_many_sources_only_the_one_with_news_is_named() -> None:
     assert await named(world, *[place(name, 29) for name in names]) == {names[7]}
 
 
+@pytest.mark.parametrize(
+    ("begin", "before", "expected"),
+    [
+        (None, ORDERS, set()),
+        (ORDERS, None, {ORDERS, TRADES}),
+        (ORDERS, TRADES, {ORDERS}),
+        (SourceName(ORDERS.topic, ORDERS.session_id + 1), None, {TRADES}),
+    ],
+)
+async def test_only_sources_within_bounds_are_named(
+    world: World, begin: SourceName | None, before: SourceName | None, expected: set[SourceName]
+) -> None:
+    request = store_v1.InventoryRequest(
+        begin=None if begin is None else source_to_wire(begin),
+        before=None if before is None else source_to_wire(before),
+    )
+    engine, me = engine_of(world), world.standing.greeting("s1:1", 0)
+    pages = [each async for each in inventory(engine, me, request, Turn())]
+    assert {source_from_wire(each.source) for page in pages for each in page.sources} == expected
+
+
 async def test_a_request_that_names_too_many_sources_is_refused(world: World) -> None:
     with pytest.raises(InvalidArgument, match="20,000 are the most"):
         await named(world, *[place(ORDERS, 29)] * (ARCHIVED_PLACES_MAX + 1))

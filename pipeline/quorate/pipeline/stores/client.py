@@ -11,9 +11,8 @@ import queue
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import chain, islice
-from types import MappingProxyType
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Self
 
 import grpc
@@ -190,18 +189,33 @@ class Stores:
         stable up to there and no further, and each store that knows it was told so.
         Raises as `sources`.
         """
-        places = dict(islice(archived.items(), ARCHIVED_PLACES_MAX))
-        while True:
-            said, silent = self._inventories(self.addresses, self.timeouts.answer_seconds, places)
-            if silent:
+        said: _Said = {}
+        for page in _pages(archived):
+            answers = self._news(page)
+            if answers is None:
                 # Stores that no user named may know more, and all answers say who these are.
                 return self.sources()
-            differing = _differing(said, places)
+            for address, some in answers.items():
+                said.setdefault(address, []).extend(some)
+        self._learn(said)
+        return _catalogue(said, {})
+
+    def _news(self, page: _Page) -> _Said | None:
+        """Return the answers of the named stores about a page; None if one of them is silent."""
+        while True:
+            said, silent = self._inventories(self.addresses, self.timeouts.answer_seconds, page)
+            if silent:
+                return None
+            differing = _differing(said, page.archived)
             if not differing:
-                self._learn(said)
-                return _catalogue(said, silent)
+                return said
             # The store that left one of them out is to tell of it, too, if it knows it.
-            places = {name: each for name, each in places.items() if name not in differing}
+            page = replace(
+                page,
+                archived={
+                    name: each for name, each in page.archived.items() if name not in differing
+                },
+            )
 
     def sources_within(self, grace: float) -> Catalogue:
         """Return the sources as `sources` does, but wait less for slow stores.
@@ -220,13 +234,13 @@ class Stores:
         self,
         addresses: Sequence[str],
         grace: float,
-        archived: Mapping[SourceName, ArchivedPlace] = MappingProxyType({}),
+        page: _Page | None = None,
     ) -> tuple[_Said, dict[str, QuorateError]]:
         """Return the answers of these stores, and the errors of the others, by address.
 
-        archived: how far an archive has sources, which are left out if nothing of them is new to
-        it.
+        page: the sources to ask for; None: all.
         """
+        page = page or _Page({}, None, None)
         request = store_v1.InventoryRequest(
             protocol_version=PROTOCOL_VERSION,
             topic_pattern=self.topic_pattern,
@@ -234,8 +248,10 @@ class Stores:
                 store_v1.ArchivedPlace(
                     source=source_to_wire(name), upto=each.upto, epoch=each.epoch
                 )
-                for name, each in archived.items()
+                for name, each in page.archived.items()
             ),
+            begin=None if page.begin is None else source_to_wire(page.begin),
+            before=None if page.before is None else source_to_wire(page.before),
         )
         return _answers(addresses, request, self.timeouts.answer_seconds, grace)
 
@@ -338,6 +354,30 @@ class Stores:
 
 _Said = dict[str, list[store_v1.InventoryResponse]]
 """By address, the answers of each store."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The sources between two of them, by name, and how far an archive has those that it has.
+
+    A source of which nothing is new to the archive is left out of an answer.
+    """
+
+    archived: Mapping[SourceName, ArchivedPlace]
+    begin: SourceName | None
+    """The first source; None: there is no bound."""
+    before: SourceName | None
+    """The source before which the page ends; None: there is no bound."""
+
+
+def _pages(archived: Mapping[SourceName, ArchivedPlace]) -> Iterator[_Page]:
+    """Yield pages that have every source once, each with as many places as a request may name."""
+    names = sorted(archived)
+    starts = range(0, len(names), ARCHIVED_PLACES_MAX)
+    begins = [None, *(names[at] for at in starts[1:]), None]
+    for at, begin, before in zip(starts or (0,), begins, begins[1:], strict=False):
+        some = names[at : at + ARCHIVED_PLACES_MAX]
+        yield _Page({name: archived[name] for name in some}, begin, before)
 
 
 def _sources(answers: Iterable[store_v1.InventoryResponse]) -> Iterator[store_v1.SourceInventory]:

@@ -8,6 +8,7 @@ a source that exists at its end is never left out.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
@@ -109,51 +110,63 @@ async def _greeted(
     return met.remembered
 
 
-Wanted = SourceName | TopicPattern | None
-"""One source, or those of some topics, or all."""
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The sources that a request asks for: one, or those of some topics between two sources."""
+
+    source: SourceName | None
+    topics: TopicPattern | None
+    begin: SourceName | None
+    before: SourceName | None
+
+    def of(self, known: Collection[SourceName]) -> list[SourceName]:
+        """Return the known sources that may match."""
+        if self.source is not None:
+            return [self.source] if self.source in known else []
+        return list(known)
+
+    def matches(self, name: SourceName) -> bool:
+        return (
+            (self.topics is None or self.topics.matches(name.topic))
+            and (self.begin is None or self.begin <= name)
+            and (self.before is None or name < self.before)
+        )
 
 
-def _wanted(request: store_v1.InventoryRequest) -> Wanted:
-    if request.HasField("source"):
-        return source_from_wire(request.source)
-    return topic_pattern(request.topic_pattern) if request.topic_pattern else None
+def _wanted(request: store_v1.InventoryRequest) -> _Wanted:
+    return _Wanted(
+        source_from_wire(request.source) if request.HasField("source") else None,
+        topic_pattern(request.topic_pattern) if request.topic_pattern else None,
+        source_from_wire(request.begin) if request.HasField("begin") else None,
+        source_from_wire(request.before) if request.HasField("before") else None,
+    )
 
 
 async def _each_source(
-    engine: Engine, wanted: Wanted, archived: Mapping[SourceName, ArchivedPlace], turn: Turn
+    engine: Engine, wanted: _Wanted, archived: Mapping[SourceName, ArchivedPlace], turn: Turn
 ) -> AsyncIterator[store_v1.SourceInventory]:
     """Yield the live sources, then the deleted ones, then those that came to live meanwhile.
 
     A source that lives now is always among them: nothing else is done after the last look.
     """
     told: set[SourceName] = set()
-    for source in _names(engine.core.sources, wanted):
+    for source in wanted.of(engine.core.sources):
         await turn.pause()
-        if not _matches(wanted, source):
+        if not wanted.matches(source):
             told.add(source)
         elif (state := engine.core.sources.get(source)) is not None:
             told.add(source)
             if not _is_archived(state, archived.get(source)):
                 yield _live(engine, state)
-    for source in _names(engine.core.identities.tombstones, wanted):
+    for source in wanted.of(engine.core.identities.tombstones):
         await turn.pause()
-        if _matches(wanted, source):
-            deleted = _deleted(engine, source, named=wanted == source)
+        if wanted.matches(source):
+            deleted = _deleted(engine, source, named=wanted.source == source)
             if deleted is not None:
                 yield deleted
-    for source in _names(engine.core.sources, wanted):
-        if source not in told and _matches(wanted, source):
+    for source in wanted.of(engine.core.sources):
+        if source not in told and wanted.matches(source):
             yield _live(engine, engine.core.sources[source])
-
-
-def _names(known: Collection[SourceName], wanted: Wanted) -> list[SourceName]:
-    if isinstance(wanted, SourceName):
-        return [wanted] if wanted in known else []
-    return list(known)
-
-
-def _matches(wanted: Wanted, source: SourceName) -> bool:
-    return not isinstance(wanted, TopicPattern) or wanted.matches(source.topic)
 
 
 def _is_archived(state: SourceState, place: ArchivedPlace | None) -> bool:
