@@ -72,6 +72,7 @@ def test_without_a_word_spark_runs_on_this_machine_and_repeats_tasks(
     assert found["spark.master"] == "local[3,4]"
     assert found["spark.driver.host"] == "127.0.0.1"
     assert found["spark.sql.shuffle.partitions"] == "3"
+    assert found["spark.driver.defaultJavaOptions"] == "-Xss8m"
     assert prepared == ["/java"]
 
 
@@ -168,6 +169,13 @@ def test_warnings_and_errors_are_shown(spark: SparkSession) -> None:
     root = log4j.LogManager.getRootLogger()
     assert root.isWarnEnabled()
     assert not root.isInfoEnabled()
+
+
+def test_a_thread_has_a_stack_for_the_plan_of_a_stream(spark: SparkSession) -> None:
+    management: Any = spark._jvm.java.lang.management.ManagementFactory  # type: ignore[union-attr]
+    given = list(management.getRuntimeMXBean().getInputArguments())
+    assert [each for each in given if each.startswith("-Xss")] == ["-Xss8m"]
+    assert "-XX:+UseSerialGC" in given, "options of the user hold, too"
 
 
 def test_the_session_that_there_is_keeps_its_settings(spark: SparkSession) -> None:
