@@ -568,6 +568,9 @@ def test_the_cause_of_a_failure_is_the_line_that_says_it() -> None:
     assert cause(trace) == ours
     assert cause("Job aborted\nOSError: [Errno 28] no room\n") == "OSError: [Errno 28] no room"
     assert cause("Job aborted\n") == "Job aborted"
+    lacking = "Traceback\n  File x\nModuleNotFoundError: No module named 'quorate'\nmore"
+    assert "Install quorate[spark] for that Python" in cause(lacking)
+    assert cause("ModuleNotFoundError: No module named 'pandas'").endswith("'pandas'")
 
 
 @pytest.mark.long

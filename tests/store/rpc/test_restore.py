@@ -23,6 +23,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.ranges import Range
 from quorate.protocol.wire import lineage_to_wire, membership_to_wire, source_to_wire
 from quorate.source import Source
 from quorate.transport.failures import error_from_call, failure_from_wire
@@ -109,6 +110,20 @@ async def test_a_history_is_read_back_as_it_was(
         promised = await client.promise(5)
         assert ranges(promised.held) == [(0, 49, 1), (50, 99, 4)]
         assert (promised.begun_epoch, promised.stable_upto) == (4, 99)
+
+
+@pytest.mark.expects_log("cannot be read: a bit flipped")
+async def test_messages_that_are_mended_count_as_written(tmp_path: Path) -> None:
+    async with running(tmp_path) as node, Client(node.address) as client:
+        await restore(client, FRAMES)
+        engine = node._engine
+        assert engine is not None
+        assert engine.found_unreadable(engine.core.sources[ORDERS], Range(20, 39), "a bit flipped")
+        mended = await restore(client, FRAMES)
+        assert ranges(mended.opened.lacking) == [(20, 39, 1)]
+        done = mended.done
+        assert (done.written, done.held_already, ranges(done.lacking)) == (20, 80, [])
+        assert (await client.fetch()).messages == MESSAGES
 
 
 async def test_several_calls_at_the_same_time_complete_each_other(tmp_path: Path) -> None:

@@ -30,6 +30,12 @@ Entry = dict[str, Any]
 Run = Callable[[Sequence[Any], Callable[[Any], Iterator[Entry]]], list[Entry]]
 """A function that runs a task for each part, and returns all reported entries in any order."""
 
+_NOT_INSTALLED = (
+    "No module named 'quorate' on a worker: the Python of its executors lacks Quorate. Install "
+    "quorate[spark] for that Python, name another one with PYSPARK_PYTHON, or send a packed "
+    "environment along with --archives; see docs/pipeline.md, Clusters"
+)
+
 _TOLD = pa.schema([pa.field("entry", pa.string())])
 
 
@@ -61,6 +67,8 @@ def cause(text: str) -> str:
     first line of the text.
     """
     lines = [line.strip() for line in text.splitlines()]
+    if "No module named 'quorate" in text:
+        return _NOT_INSTALLED
     for line in lines:
         if ours := re.match(r"quorate\.\w+\.errors(?:\.\w+)*\.\w+: (.+)", line):
             return ours[1]

@@ -209,7 +209,7 @@ class _Call:
         engine, state = self._engine, self._refill.state
         if not state.lacks_all(header.first, header.last):
             await engine.settled_range(state, header.first, header.last)
-        lacks = RangeSet([part]).minus(state.held.ranges).count()
+        lacks = RangeSet([part]).minus(state.readable()).count()
         position = engine.core.streams.position
         change = take(engine.core, self._refill, frame, part.first, part.last)
         self._taken(part, lacks, change, position)
@@ -227,7 +227,7 @@ class _Call:
             self.intake.remove(arrival)
             return
         compared = await engine.compared(state, arrival)
-        lacks = RangeSet([part]).minus(state.held.ranges).count()
+        lacks = RangeSet([part]).minus(state.readable()).count()
         position = engine.core.streams.position
         try:
             change = take_large(engine.core, self._refill, arrival, compared)
