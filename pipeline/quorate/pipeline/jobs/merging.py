@@ -1,8 +1,8 @@
 """The messages of many sources, merged by their times. Nothing here knows Spark, or a pace.
 
 Each source is read piece by piece, in the order of its numbers. So the first message is there once
-one piece of each source is. While a piece is merged, the next one is fetched. What no later row can
-come before is sorted and handed over as columns, without a Python object for each message.
+one piece of each source is. While a piece is merged, the next one is fetched. Rows that no later
+row can come before are sorted, and handed over as columns.
 """
 
 from __future__ import annotations

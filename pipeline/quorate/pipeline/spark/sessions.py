@@ -72,9 +72,9 @@ _LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
-    # Spark walks a plan by recursion. Until Java has compiled that code, its frames are so large
-    # that the plan of a stream can fill the usual stack of 1 MB, above all on a busy machine. A
-    # stack takes memory only as far as it is used. Options of a user come behind these.
+    # Spark walks a plan by recursion. Until Java has compiled that code, its frames are large, and
+    # the plan of a stream can fill the usual stack of 1 MB. A stack takes memory only as far as it
+    # is used. Options of a user come behind these.
     "spark.driver.defaultJavaOptions": "-Xss8m",
 }
 
