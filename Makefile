@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate worlds brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-clients bench-crowd bench-pairs bench-peers bench-queue bench-quiet bench-recovery bench-replay bench-spark bench-state bench-subscriptions pipeline-example package peers release kustomize image clean fuzz bench-connections
+.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate worlds brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-clients bench-crowd bench-pairs bench-peers bench-queue bench-quiet bench-recovery bench-replay bench-spark bench-state bench-status bench-subscriptions pipeline-example package peers release kustomize image clean fuzz bench-connections
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -89,6 +89,9 @@ bench-replay: $(CORE) ## measure replays, filters and their latency: MESSAGES=10
 
 bench-state: $(CORE) ## measure the state of the world: KEYS=1000000, MESSAGES=10000000, SECONDS=10
 	$(BIN)/python -m bench.state $(if $(KEYS),--keys $(KEYS)) $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(SECONDS),--seconds $(SECONDS))
+
+bench-status: $(CORE) ## measure `quorate status` beside many closed sources: SOURCES=20000, RUNS=3
+	$(BIN)/python -m bench.status $(if $(SOURCES),--sources $(SOURCES)) $(if $(RUNS),--runs $(RUNS))
 
 bench-subscriptions: $(CORE) ## measure what idle subscriptions cost a store: SUBSCRIPTIONS=1000
 	$(BIN)/python -m bench.subscriptions $(if $(SUBSCRIPTIONS),--subscriptions $(SUBSCRIPTIONS))

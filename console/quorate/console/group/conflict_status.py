@@ -76,6 +76,8 @@ def disputes(name: SourceName, at: Mapping[str, SourceStatus]) -> list[Dispute]:
     named alone only if it differs from no other store there.
     """
     found: dict[tuple[str, ...], RangeSet] = {}
+    if not any(source.conflicts for source in at.values()):
+        return []  # as of most sources, of which a group may have many
     for store, source in at.items():
         for each in source.conflicts:
             if each.other:

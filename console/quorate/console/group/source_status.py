@@ -65,11 +65,16 @@ class SourceView:
     """The stores of its policies that answered, and that do not know the source."""
     lacking: dict[str, int] = field(init=False)
     """How many stable messages each store lacks, and should have."""
+    lag: dict[str, int] = field(init=False)
+    """How many stable messages are behind the newest one of each store, in numbers."""
+    _due_upto: int = field(init=False)
     _needed_from: int = field(init=False)
 
     def __post_init__(self) -> None:
         statuses = self.at.values()
         self.stable_upto = max(source.stable_upto for source in statuses)
+        stable_upto, due_upto = self.stable_upto, self.due_upto
+        self._due_upto = stable_upto if due_upto is None else min(due_upto, stable_upto)
         self.newest = max(statuses, key=lambda source: source.begun_epoch)
         self.state_only = sorted(
             store for store, each in self.at.items() if each.durability == DURABILITY_STATE_ONLY
@@ -83,10 +88,12 @@ class SourceView:
             if store in answers and answers[store].durability != DURABILITY_STATE_ONLY
         )
         self.lacking = {store: self._lacking(source) for store, source in self.at.items()}
-        self.lacking |= dict.fromkeys(self.unknown_to, self._all_needed())
-
-    def _all_needed(self) -> int:
-        return max(0, self._due_upto + 1 - self._needed_from)
+        all_needed = max(0, self._due_upto + 1 - self._needed_from)
+        self.lacking |= dict.fromkeys(self.unknown_to, all_needed)
+        self.lag = dict.fromkeys(self.unknown_to, all_needed)
+        for store, source in self.at.items():
+            if store not in self.state_only:
+                self.lag[store] = max(0, self._due_upto - held_upto(source))
 
     def _lacking(self, source: SourceStatus) -> int:
         """Return how many stable messages a store lacks that no store has released."""
@@ -99,15 +106,6 @@ class SourceView:
         for item in source.accepted_losses:
             has.add(item.first, item.last)
         return sum(len(hole) for hole in has.holes(first, last))
-
-    @property
-    def lag(self) -> dict[str, int]:
-        """How many stable messages are behind the newest one of each store, in numbers."""
-        lags = dict.fromkeys(self.unknown_to, self._all_needed())
-        for store, source in self.at.items():
-            if store not in self.state_only:
-                lags[store] = max(0, self._due_upto - held_upto(source))
-        return lags
 
     @property
     def groups(self) -> GroupView:
@@ -164,10 +162,6 @@ class SourceView:
     def tail(self) -> int:
         """How many of the newest messages are not known to be stable."""
         return max(0, self.held_upto - self.stable_upto)
-
-    @property
-    def _due_upto(self) -> int:
-        return self.stable_upto if self.due_upto is None else min(self.due_upto, self.stable_upto)
 
     def findings(self, lag_max: int, without: str = "") -> Iterator[Finding]:
         """Yield what is wrong with the messages.
