@@ -40,7 +40,7 @@ from quorate.receiver import (
     StoreUnresponsive,
     Withdrawn,
 )
-from quorate.receiver.io.acknowledge import repeat_time
+from quorate.receiver.io.acknowledge import repeat_seconds, repeat_time
 
 # Where to start.
 
@@ -558,3 +558,7 @@ async def test_only_what_was_there_at_the_beginning_is_old(group: Group) -> None
 def test_receivers_of_a_client_repeat_together(now: float, seconds: float, at: float) -> None:
     assert repeat_time(now, seconds) == at
     assert now < repeat_time(now, seconds) <= now + seconds, "a lifetime is never exceeded by that"
+
+
+def test_a_receiver_repeats_soon_once_and_then_rarely() -> None:
+    assert [repeat_seconds(repeats) for repeats in range(4)] == [3.0, 48.0, 48.0, 48.0]

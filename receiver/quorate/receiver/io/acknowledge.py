@@ -34,11 +34,13 @@ log = logging.getLogger("quorate.receiver")
 REPEAT_SECONDS = 3.0
 """The time, in seconds, after which a store is told every position again, even without news.
 
-So a store that was wiped learns it, and a store that fences this receiver is heard. The time
-doubles from one repetition to the next.
+So a store that was wiped learns it, and a store that fences this receiver is heard.
 """
 REPEATS_LONGEST = 16
-"""The longest time between two repetitions, in REPEAT_SECONDS."""
+"""The time between two later repetitions, in REPEAT_SECONDS.
+
+A store that comes back is told at once. So a thousand idle receivers need to say little.
+"""
 TOGETHER_SECONDS_MIN = 2.0
 """The shortest time, in seconds, to a repetition that receivers of a client make together."""
 SHORT_SECONDS = 0.5
@@ -49,6 +51,11 @@ EVERYONE_SECONDS = 0.25
 do."""
 STABLE_SECONDS = 1.0
 """The time, in seconds, for which a flush waits for consumed messages to become stable."""
+
+
+def repeat_seconds(repeats: int) -> float:
+    """Return the seconds to the next repetition, after so many of them."""
+    return REPEAT_SECONDS * (REPEATS_LONGEST if repeats else 1)
 
 
 def repeat_time(now: float, seconds: float) -> float:
@@ -111,8 +118,8 @@ class _Store:
         self._delay_repeat(now)
 
     def _delay_repeat(self, now: float) -> None:
-        seconds = REPEAT_SECONDS * min(2**self.repeats, REPEATS_LONGEST)
-        self.repeat_at = repeat_time(now, min(seconds, self.alive_for / 3))
+        seconds = min(repeat_seconds(self.repeats), self.alive_for / 3)
+        self.repeat_at = repeat_time(now, seconds)
 
 
 _Due = dict[SourceName, tuple[Session, str, int]]
