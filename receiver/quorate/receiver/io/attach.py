@@ -73,7 +73,8 @@ class _LiveStream:
                 protocol_version=PROTOCOL_VERSION,
             )
         )
-        watchdog = asyncio.create_task(self._watch())
+        session.look_at_attachment = self._look
+        self._look()
         try:
             with errors_of(self._address):
                 while True:
@@ -86,7 +87,7 @@ class _LiveStream:
                 raise
             raise self._left_because from None
         finally:
-            watchdog.cancel()
+            session.look_at_attachment = None
             self._call.cancel()
             session.confirm = None
             if self._confirming is not None:
@@ -99,12 +100,19 @@ class _LiveStream:
         self._session.peers.heard(self._address)
         return frame
 
-    async def _watch(self) -> None:
-        """Leave the attachment when it is silent, or when the source is elsewhere."""
-        while self._left_because is None:
-            await pause(self._session.directory_changed, None)
-            self._left_because = self._following.why_leave()
-        self._call.cancel()
+    def _look(self) -> None:
+        """Leave the attachment if it is silent, or if the source is elsewhere.
+
+        The session calls this when there is news. A task that waits for it would cost each receiver
+        ten objects.
+        """
+        session = self._session
+        if not session.directory_changed.is_set():
+            return  # a look before this one has acted on the news
+        session.directory_changed.clear()
+        self._left_because = self._left_because or self._following.why_leave()
+        if self._left_because is not None:
+            self._call.cancel()
 
     async def _take(self, frame: Any) -> None:
         session = self._session

@@ -141,6 +141,8 @@ class Session:
         self.consumed = asyncio.Event()
         """Set when messages were consumed, for the one that confirms them to the source."""
         self.directory_changed = asyncio.Event()
+        self.look_at_attachment: Callable[[], None] | None = None
+        """Looks whether the attachment to the source is still of use; None: there is none."""
         self.joining = Joining(
             record,
             peers=peers,
@@ -293,7 +295,7 @@ class Session:
             self.events.add(event.SourceChanged(self.source, record.epoch, record.address, names))
         if before.stores != record.stores:
             self._change_stores(before, record)
-        self.directory_changed.set()
+        self._note_source_news()
         if not self.registered.is_set():
             return
         self._say_start_if_paced()
@@ -328,7 +330,7 @@ class Session:
             return
         if silence is not None:
             self.following.silent(address, silence)
-            self.directory_changed.set()
+            self._note_source_news()
         for store, at in self.record.stores:
             if at != address:
                 continue
@@ -484,6 +486,16 @@ class Session:
 
     # Inside.
 
+    def _note_source_news(self) -> None:
+        self.directory_changed.set()
+        if self.look_at_attachment is not None:
+            # Soon, because the other parts of the session may not know the news yet.
+            asyncio.get_running_loop().call_soon(self._look_at_attachment)
+
+    def _look_at_attachment(self) -> None:
+        if self.look_at_attachment is not None:
+            self.look_at_attachment()
+
     def _say_start_if_paced(self) -> None:
         # A source that waits for acknowledgements of messages that this receiver never asks for
         # would wait for ever.
@@ -582,7 +594,7 @@ class Session:
         epochs = (self.stream.lineage.epoch, self.stream.newest_epoch)
         if epochs != self._noted_epochs:
             self._noted_epochs = epochs
-            self.directory_changed.set()
+            self._note_source_news()
             self.acknowledgements.news.note()
 
     def _watch_for_stall(self) -> None:
