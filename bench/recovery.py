@@ -22,12 +22,8 @@ from pathlib import Path
 import psutil
 
 from bench.report import say
-from quorate.console.group.children import (
-    StoreChild,
-    founded,
-    free_addresses,
-    others,
-)
+from quorate.console.group.children import StoreChild, founded, others
+from quorate.console.group.ports import free_addresses
 from quorate.console.group.status import ask
 from quorate.source import Source, SourceOptions
 

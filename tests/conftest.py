@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from tests import forks, seams
-from tests.sharing import ports_of, share
+from tests import forks
+from tests.sharing import share
 
 # Before anything imports gRPC: what it does in a fork ends one in ten of those that start Java.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
@@ -42,15 +42,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Sharing(config, log) if config.getoption("dist") == "load" else None
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Keep each of several processes to ports that no other one takes: where no store listens yet,
-    or none while it is down, a port looks free. Let processes of tests begin as forks."""
+def pytest_configure() -> None:
+    """Let processes of tests begin as forks."""
     forks.install(forks.Server())
-    shared: dict[str, Any] | None = getattr(config, "workerinput", None)
-    if shared is not None:
-        ports = seams.CHILDREN_PORTS.real()
-        mine = ports_of(shared["workerid"], shared["workercount"], ports)
-        seams.CHILDREN_PORTS.replace(pytest.MonkeyPatch(), mine)
 
 
 @pytest.fixture(autouse=True)

@@ -617,9 +617,6 @@ PEOPLE_WATCH_IN_CONFIRMATION = Seam(CONFIRMATION, "people_watch")
 
 MOVE_SOURCE = Seam("quorate.console.group.change_watch", "move")
 
-CHILDREN = "quorate.console.group.children"
-CHILDREN_PORTS = Seam(CHILDREN, "_PORTS")
-
 GROUP_DEREGISTRATION = "quorate.console.group.deregistration"
 GROUP_DEREGISTRATION_ASK = Seam(GROUP_DEREGISTRATION, "_ask")
 

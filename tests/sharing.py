@@ -27,8 +27,3 @@ def share(test: str) -> str:
     if test.startswith(_SPLIT) and not test.startswith(_WHOLE):
         return test
     return test.partition("::")[0]
-
-
-def ports_of(worker: str, count: int, ports: range) -> range:
-    """Those that this process (gw0, gw1 …) of so many may take; no other one may."""
-    return ports[int(worker.removeprefix("gw")) :: count]

@@ -1,4 +1,4 @@
-"""Several processes share the tests as tests.sharing says, and keep out of each other's way."""
+"""Several processes share the tests as tests.sharing says."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from tests.sharing import ports_of, share
-
-from quorate.console.group.children import free_addresses
+from tests.sharing import share
 
 ROOT = Path(__file__).parents[1]
-PORTS = range(20_000, 32_000)
 FILES = (
     "tests/console/ui/test_exits.py",
     "tests/console/ui/test_tables.py",
@@ -62,17 +59,3 @@ def test_every_share_is_run_whole_by_one_of_several_processes() -> None:
 )
 def test_what_is_together(one: str, other: str, together: bool) -> None:
     assert (share(one) == share(other)) == together
-
-
-def test_each_process_has_ports_of_its_own() -> None:
-    parts = [set(ports_of(f"gw{each}", 3, PORTS)) for each in range(3)]
-    assert sum(map(len, parts)) == len(set.union(*parts)) == len(PORTS)
-    assert min(map(len, parts)) > 1000
-
-
-def test_this_process_keeps_to_its_ports() -> None:
-    worker = os.environ.get("PYTEST_XDIST_WORKER")
-    own = PORTS
-    if worker is not None:
-        own = ports_of(worker, int(os.environ["PYTEST_XDIST_WORKER_COUNT"]), PORTS)
-    assert {int(each.rpartition(":")[2]) for each in free_addresses(50)} <= set(own)

@@ -14,7 +14,7 @@ from bench.peers.install import JARS, java
 from bench.peers.load import Checker, Load
 from bench.peers.nodes import Nodes
 from bench.peers.system import Warm
-from quorate.console.group.children import free_addresses
+from quorate.console.group.ports import free_addresses
 
 TOPIC = "peers"
 IN_FLIGHT_MESSAGES = 500_000

@@ -12,7 +12,7 @@ from bench.peers.install import NATS_SERVER
 from bench.peers.load import Checker, Load
 from bench.peers.nodes import Nodes
 from bench.peers.system import Warm
-from quorate.console.group.children import free_addresses
+from quorate.console.group.ports import free_addresses
 
 SUBJECT = "peers"
 PENDING_BYTES = 1 << 30

@@ -12,7 +12,7 @@ from bench.peers.install import RabbitFiles, rabbit_files
 from bench.peers.load import Checker, Load
 from bench.peers.nodes import Nodes
 from bench.peers.system import Warm
-from quorate.console.group.children import free_addresses
+from quorate.console.group.ports import free_addresses
 
 STREAM = "peers"
 IN_FLIGHT_MESSAGES = 100_000

@@ -11,7 +11,7 @@ from bench.peers.install import redis_server
 from bench.peers.load import Checker, Load
 from bench.peers.nodes import Nodes
 from bench.peers.system import Warm
-from quorate.console.group.children import free_addresses
+from quorate.console.group.ports import free_addresses
 
 STREAM = "peers"
 

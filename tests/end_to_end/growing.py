@@ -13,7 +13,8 @@ from typing import Any
 from tests.end_to_end.processes import PATIENCE_SECONDS, environment
 
 from quorate.client import Source, connect
-from quorate.console.group.children import StoreChild, founded, free_addresses
+from quorate.console.group.children import StoreChild, founded
+from quorate.console.group.ports import free_addresses
 
 Row = dict[str, Any]
 

@@ -13,7 +13,7 @@ from typing import Protocol, Self
 
 from tests.end_to_end.proxy import Proxy
 
-from quorate.console.group.children import free_addresses
+from quorate.console.group.ports import free_addresses
 
 WAYS = ("there", "back")
 

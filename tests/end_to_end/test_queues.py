@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from quorate.client import Client, connect
-from quorate.console.group.children import StoreChild, founded, free_addresses, others
+from quorate.console.group.children import StoreChild, founded, others
+from quorate.console.group.ports import free_addresses
 from quorate.console.group.queues import ask_all
 from quorate.errors import QuorateError
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from quorate.client import Client, connect
-from quorate.console.group.children import free_addresses, others
+from quorate.console.group.children import others
+from quorate.console.group.ports import free_addresses
 from quorate.queue.beside import Queues
 from quorate.store.configuration import MonitorConfiguration, QueueConfiguration, StoreConfiguration
 from quorate.store.node import StoreNode

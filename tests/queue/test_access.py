@@ -10,7 +10,7 @@ from tests.certificates import files
 
 from quorate.client import Client, connect
 from quorate.console.group.authority import Authority
-from quorate.console.group.children import free_addresses
+from quorate.console.group.ports import free_addresses
 from quorate.errors import AccessDenied
 from quorate.queue.beside import Queues
 from quorate.store.configuration import StoreConfiguration

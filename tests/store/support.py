@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc.aio
 
-from quorate.console.group.children import free_addresses as free_addresses
+from quorate.console.group.ports import free_addresses as free_addresses
 from quorate.protocol.attributes import checked_attributes
 from quorate.protocol.framing import encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName

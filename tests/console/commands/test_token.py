@@ -16,7 +16,7 @@ from tests.console.command import QUORATE
 from tests.console.commands.test_certificates import ran
 
 from quorate.console.group.authority import Authority
-from quorate.console.group.children import free_addresses
+from quorate.console.group.ports import free_addresses
 from quorate.protocol.tls import Tls, environment_of
 from quorate.transport.identities import hash_of, read_tokens
 

@@ -6,22 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from quorate.console.group.children import (
-    Child,
-    StoreChild,
-    free_addresses,
-)
+from quorate.console.group.children import Child, StoreChild
 from quorate.protocol.errors import Fenced, StoreNotReady
-
-LOCAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
-
-
-def test_no_connection_is_given_the_port_of_a_store_that_is_down() -> None:
-    addresses = free_addresses(50)
-    assert len(set(addresses)) == 50
-    first = int(LOCAL_PORTS.read_text().split()[0]) if LOCAL_PORTS.exists() else 49_152
-    assert all(int(address.rpartition(":")[2]) < first for address in addresses)
-
 
 INFO = "2026-01-02T03:04:05.678Z INFO quorate.store: store a serves"
 WARNING = "2026-01-02T03:04:06.678Z WARNING quorate.store: the disk is slow"

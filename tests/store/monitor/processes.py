@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from quorate.console.group.children import StoreChild, founded, free_addresses, others
+from quorate.console.group.children import StoreChild, founded, others
+from quorate.console.group.ports import free_addresses
 
 NAMES = "abc"
 

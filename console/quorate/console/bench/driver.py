@@ -14,13 +14,8 @@ from typing import Any
 from quorate.console.bench import latency
 from quorate.console.bench.settings import BenchSettings
 from quorate.console.bench.usage import Usage
-from quorate.console.group.children import (
-    Child,
-    StoreChild,
-    founded,
-    free_addresses,
-    others,
-)
+from quorate.console.group.children import Child, StoreChild, founded, others
+from quorate.console.group.ports import free_addresses
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.tls import Tls, environment_of
 

@@ -14,12 +14,8 @@ from typing import Annotated
 import typer
 
 from quorate.console.commands.certificates import export_line
-from quorate.console.group.children import (
-    StoreChild,
-    founded,
-    free_addresses,
-    others,
-)
+from quorate.console.group.children import StoreChild, founded, others
+from quorate.console.group.ports import free_addresses
 from quorate.console.ui.exits import say
 from quorate.console.ui.running import run
 from quorate.protocol.errors import InvalidArgument, StoreNotReady

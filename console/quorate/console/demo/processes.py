@@ -7,12 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from quorate.console.group.children import (
-    Child,
-    StoreChild,
-    free_addresses,
-    others,
-)
+from quorate.console.group.children import Child, StoreChild, others
+from quorate.console.group.ports import free_addresses
 from quorate.protocol.tls import environment_of
 
 SOURCE_SESSION_ID = 0x5EED

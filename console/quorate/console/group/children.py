@@ -10,16 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import re
 import shlex
 import signal
-import socket
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +25,6 @@ from quorate.protocol.tls import Tls, environment_of
 
 _NO_TROUBLE = re.compile(r"(\S+ )?(DEBUG|INFO) ")
 """The beginning of a line of the log that reports no problem."""
-_PORTS = range(20_000, 32_000)
-"""Ports below those that systems give to outgoing connections."""
 STOP_SECONDS_MAX = 15.0
 """Seconds after which a child that was asked to stop is killed."""
 
@@ -154,23 +149,6 @@ class Child:
             log.seek(self._log_begins)
             lines = log.read().decode(errors="replace").splitlines()
         return [line.strip() for line in lines if line.strip()]
-
-
-def free_addresses(count: int) -> list[str]:
-    """Return this many addresses on this machine on which no process listens.
-
-    The ports are below those of outgoing connections. So a store's port stays free while the store
-    is down, even for connections that look for the store.
-    """
-    with ExitStack() as stack:
-        found: list[str] = []
-        for port in random.sample(_PORTS, len(_PORTS)):
-            if len(found) == count:
-                return found
-            with suppress(OSError):
-                stack.enter_context(socket.create_server(("127.0.0.1", port)))
-                found.append(f"127.0.0.1:{port}")
-    raise OSError(f"{count} ports from {_PORTS.start} to {_PORTS.stop - 1} are not free")
 
 
 def others(addresses: Sequence[str], address: str) -> list[str]:
