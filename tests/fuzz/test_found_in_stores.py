@@ -41,13 +41,17 @@ async def test_a_replay_up_to_a_time_ends_where_nothing_is_stable(client: Client
 
 
 @pytest.mark.expects_log("refused InvalidArgument")
-@pytest.mark.parametrize("first", [-(2**63), -2])
-async def test_a_loss_of_numbers_that_none_has_is_refused(client: Client, first: int) -> None:
+@pytest.mark.parametrize(("first", "last"), [(-(2**63), 5), (-2, 5), (50, -2)])
+@pytest.mark.parametrize("poison", [store_v1.POISON_UNSPECIFIED, store_v1.POISON_MARKED])
+async def test_a_loss_of_numbers_that_none_has_is_refused(
+    client: Client, first: int, last: int, poison: store_v1.Poison
+) -> None:
     request = store_v1.AcceptLossRequest(
         source=source_to_wire(ORDERS),
         first=first,
-        last=5,
+        last=last,
         reason="a test",
+        poison=poison,
         protocol_version=PROTOCOL_VERSION,
     )
     with pytest.raises(InvalidArgument, match="is no range"):

@@ -142,9 +142,9 @@ class Upkeep:
             return await self._leave_limbo(source, request.reason)
         if source is None:
             raise InvalidArgument("loss", "the request names no source")
+        check_numbers(request.first, request.last)
         if request.poison:
             return await self._mark(source, request)
-        check_numbers(request.first, request.last)
         state = engine.core.sources.get(source)
         if state is not None:
             await engine.settled_range(state, request.first, request.last)
