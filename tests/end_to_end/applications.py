@@ -124,7 +124,7 @@ class SourceApplication(Application):
 
     source: Source
     longest = 0.0
-    """The longest time in seconds from a publish to its receipt."""
+    """The longest time in seconds from a publish to its receipt, since `measured`."""
     _sent = 0
     _chatting = False
     _loading: asyncio.Task[None] | None = None
@@ -189,8 +189,8 @@ class SourceApplication(Application):
         payload = self._made(100)
         try:
             receipt = await self.source.publish(payload)
-            tell("receipt", receipt.sequence, name_of(payload), receipt.epoch)
             self.longest = max(self.longest, receipt.seconds)
+            tell("receipt", receipt.sequence, name_of(payload), receipt.epoch)
         except QuorateError as error:
             tell_error(error)
 
@@ -251,8 +251,12 @@ class SourceApplication(Application):
             except NotRegistered:
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def close(self) -> None:
+    async def measured(self) -> None:
+        """Tell the longest wait for a receipt since this was last asked."""
         tell("longest", self.longest)
+        self.longest = 0.0
+
+    async def close(self) -> None:
         await self.source.close()
 
     def _made(self, size: int) -> bytes:
