@@ -53,6 +53,10 @@ class Page:
         """Return the width of the whole document, in pixels."""
         return int(await self._page.evaluate("document.documentElement.scrollWidth"))
 
+    async def save(self, path: Path) -> None:
+        """Save a picture of the whole page."""
+        await self._page.screenshot(path=path, full_page=True)
+
     async def press(self, key: str) -> None:
         await self._page.keyboard.press(key)
 
