@@ -215,6 +215,17 @@ async def test_an_answer_without_an_id_or_a_content_does_no_harm(
     assert await register(bundle, 2) == 2
 
 
+async def test_an_answer_to_another_request_ends_only_its_call(
+    bundle: Bundle, store: Store
+) -> None:
+    call = asyncio.create_task(register(bundle, HANGS))
+    assert await register(bundle, 1) == 1
+    await store.say(store_v1.BundledAnswer(id=2, watch=store_v1.WatchResponse()))
+    with pytest.raises(Unreachable, match="it answered watch to register_receiver"):
+        await call
+    assert await register(bundle, 2) == 2
+
+
 async def test_a_closed_bundle_ends_its_calls(bundle: Bundle) -> None:
     call = asyncio.create_task(register(bundle, HANGS))
     assert await register(bundle, 1) == 1

@@ -203,6 +203,10 @@ class Bundle:
             del self._calls[answer.id]
             call.ended(failure_from_wire(answer.failure, self._address))
             return
+        asked = call.request.WhichOneof("request")
+        if kind != asked:
+            call.end(Unreachable(self._address, f"it answered {kind} to {asked}"))
+            return
         if kind != "watch":
             del self._calls[answer.id]
         call.answered(getattr(answer, kind))
