@@ -197,8 +197,12 @@ class NamedPlaces(Namespaces):
     def _write(self) -> None:
         known = (name for name in self._hosts if name not in self._unknown)
         lines = [f"{_address(self._hosts[name])} {name}" for name in known]
-        # In place: it is the file itself that is mounted, not its name.
-        self._file.write_text("".join(f"{line}\n" for line in ["127.0.0.1 localhost", *lines]))
+        content = "".join(f"{line}\n" for line in ["127.0.0.1 localhost", *lines]).encode()
+        # In place: it is the file itself that is mounted, not its name. By one write that truncates
+        # nothing: a process that looks a name up meanwhile would find no name at all.
+        self._file.touch()
+        with self._file.open("r+b", buffering=0) as file:
+            file.write(content.ljust(self._file.stat().st_size, b"\n"))
 
 
 class NetworkError(Exception):

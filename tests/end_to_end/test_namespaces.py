@@ -108,6 +108,19 @@ async def test_a_place_that_has_moved_is_found_by_its_name(tmp_path: Path) -> No
         assert await listening.stdout.readline() == b"there\n"
 
 
+async def test_the_names_are_never_cut_short_for_a_process_that_looks_one_up(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "hosts"
+    async with NamedPlaces(file) as network:
+        for name in ("one", "two"):
+            await network.place(name)
+        before = file.stat()
+        network.forget("two")
+        assert "two" not in file.read_text()
+        assert (file.stat().st_ino, file.stat().st_size) == (before.st_ino, before.st_size)
+
+
 async def _fail_in(network: Namespaces) -> None:
     async with network:
         await network.place("one")
