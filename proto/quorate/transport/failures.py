@@ -6,8 +6,7 @@ tools that know only gRPC.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import grpc
@@ -170,17 +169,31 @@ def error_from_blocking_call(address: str, error: grpc.RpcError) -> QuorateError
     return _meaning(address, call.code(), call.details(), call.trailing_metadata())
 
 
-@contextmanager
-def errors_of(address: str) -> Iterator[None]:
-    """Raise one of Quorate's errors if the call to this address fails or exceeds its time."""
-    try:
-        yield
-    except grpc.aio.AioRpcError as error:
-        raise error_from_call(address, error) from None
-    except grpc.aio.UsageError:  # This end has closed the channel meanwhile.
-        raise Unreachable(address, "this end closed the connection") from None
-    except TimeoutError:
-        raise Unreachable(address, "it did not answer in time") from None
+class errors_of:
+    """Raise one of Quorate's errors if the call to this address fails or exceeds its time.
+
+    A connection lasts as long as one of its calls is referred to. So no frame of the failed call
+    stays with the error: a generator's frames would, from Python 3.12 on.
+    """
+
+    __slots__ = ("_address",)
+
+    def __init__(self, address: str) -> None:
+        """address: of the peer that is called in the block."""
+        self._address = address
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        """Raise what the error of the block means, if a call failed."""
+        del trace
+        if isinstance(error, grpc.aio.AioRpcError):
+            raise error_from_call(self._address, error.with_traceback(None)) from None
+        if isinstance(error, grpc.aio.UsageError):  # This end has closed the channel meanwhile.
+            raise Unreachable(self._address, "this end closed the connection") from None
+        if isinstance(error, TimeoutError):
+            raise Unreachable(self._address, "it did not answer in time") from None
 
 
 def _meaning(
