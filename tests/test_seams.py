@@ -90,8 +90,10 @@ def without_seam(found: list[ast.AST]) -> list[int]:
 @pytest.mark.parametrize("name", SEAMS)
 def test_each_seam_is_in_the_product(name: str) -> None:
     assert SEAMS[name].module.startswith("quorate.")
-    if SEAMS[name].module.startswith("quorate.pipeline."):
+    if SEAMS[name].module.startswith(("quorate.archive.", "quorate.pipeline.")):
         pytest.importorskip("deltalake", reason="the extra archive is not installed")
+        pytest.importorskip("pyarrow", reason="the extra archive is not installed")
+    if SEAMS[name].module.startswith("quorate.pipeline."):
         pytest.importorskip("pyspark", reason="the extra spark is not installed")
     SEAMS[name].real()
 

@@ -438,7 +438,8 @@ class Stream:
     async def close(self) -> None:
         """Half-close, and wait until everything is acknowledged."""
         await self.call.done_writing()
-        assert isinstance(await self.ended(), EOFError)
+        ended = await self.ended()
+        assert isinstance(ended, EOFError), ended
 
 
 class Fetched:
