@@ -165,6 +165,7 @@ class Cursor:
                     epoch=self._epochs[source],
                     upto=upto,
                     source_epoch=self._source_epochs[source],
+                    instance=self._instance,
                 )
                 for source, upto in positions.items()
             ],
