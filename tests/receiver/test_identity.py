@@ -253,7 +253,7 @@ async def test_a_receiver_that_may_give_up_ends_when_no_store_was_heard_for_so_l
     group: Group,
 ) -> None:
     await group.announce()
-    receiver = await opened(group, options={"delays": Delays(give_up_after=0.2)})
+    receiver = await opened(group, options={"delays": Delays(give_up_after=1.0)})
     for store in group.stores:
         await store.stop()
     with pytest.raises(NoQuorum) as raised:

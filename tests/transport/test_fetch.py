@@ -100,8 +100,8 @@ class Stub:
         self.cancelled.set()
 
 
-async def read_async(stub: Stub, answers: list[Answer]) -> None:
-    call = fetch(stub, "peer:1", ORDERS, WANTED, SILENCE_SECONDS)
+async def read_async(stub: Stub, answers: list[Answer], silence: float = 60.0) -> None:
+    call = fetch(stub, "peer:1", ORDERS, WANTED, silence)
     try:
         while not call.is_over:
             answers.extend(await call.answers())
@@ -109,13 +109,13 @@ async def read_async(stub: Stub, answers: list[Answer]) -> None:
         call.close()
 
 
-async def read_blocking(stub: Stub, answers: list[Answer]) -> None:
+async def read_blocking(stub: Stub, answers: list[Answer], silence: float = 60.0) -> None:
     reading = AnswerReading("peer:1", ORDERS, WANTED)
-    with BlockingFetchCall(reading, stub, SILENCE_SECONDS) as call:
+    with BlockingFetchCall(reading, stub, silence) as call:
         answers.extend(call)
 
 
-Read = Callable[[Stub, list[Answer]], Awaitable[None]]
+Read = Callable[..., Awaitable[None]]
 EITHER_WAY = pytest.mark.parametrize("read", [read_async, read_blocking])
 
 
@@ -152,7 +152,7 @@ async def test_a_call_that_breaks_off_is_an_error(
 ) -> None:
     stub, answers = Stub([sound()[0], *ends]), list[Answer]()
     with pytest.raises(error) as caught:
-        await read(stub, answers)
+        await read(stub, answers, SILENCE_SECONDS if None in ends else 60.0)
     assert [type(each) for each in answers] == [Piece], "what came before it counts"
     assert isinstance(caught.value, BrokenAnswer | Unreachable)
     assert caught.value.address == "peer:1"
@@ -170,7 +170,7 @@ async def test_an_error_of_the_peer_comes_as_it_is(read: Read) -> None:
 @EITHER_WAY
 async def test_a_hung_peer_is_said_to_have_said_nothing(read: Read) -> None:
     with pytest.raises(Unreachable, match=r"it has said nothing for 0\.2 s"):
-        await read(Stub([None]), [])
+        await read(Stub([None]), [], SILENCE_SECONDS)
 
 
 @EITHER_WAY
