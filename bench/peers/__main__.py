@@ -52,6 +52,7 @@ def shapes(scale: float) -> list[Shape]:
 async def measure(name: str, load: Load) -> Figures:
     """Start a system, let a load through it, and stop it."""
     system = SYSTEMS[name]
+    load = load.part(system.share)
     with tempfile.TemporaryDirectory() as directory:
         try:
             address = await system.start(Path(directory))

@@ -23,6 +23,8 @@ IN_FLIGHT_MESSAGES = 500_000
 class Kafka:
     """Three brokers in one cluster, each also a controller. A topic with one partition."""
 
+    share = 0.5
+
     def __init__(self, *, synced: bool) -> None:
         """synced: whether brokers sync each append to the disk before they acknowledge it."""
         self.name = "Kafka, synced" if synced else "Kafka, page cache"

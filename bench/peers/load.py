@@ -10,7 +10,7 @@ import struct
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _HEAD = struct.Struct("<qq")  # the number of the message, and when it was sent: monotonic, in ns
 SLICE = 1000
@@ -35,6 +35,13 @@ class Load:
     """Messages a second; 0: as many as possible."""
     warm_up: int
     """Messages before those that are measured."""
+
+    def part(self, share: float) -> Load:
+        """Return this load with fewer messages, unless they come at a rate."""
+        if self.rate:
+            return self
+        messages, warm_up = int(self.messages * share), int(self.warm_up * share)
+        return replace(self, messages=max(1, messages), warm_up=max(1, warm_up))
 
     def payload(self, number: int, sent_ns: int) -> bytes:
         """Return a message that was due at this time."""

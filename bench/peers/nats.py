@@ -22,6 +22,7 @@ class Nats:
     """Three servers in a cluster. A stream in files, with a copy at each."""
 
     name = "NATS JetStream"
+    share = 0.03
     settings = "3 servers, 3 copies, sync_interval: always; nats-py, `publish_async`"
 
     def __init__(self) -> None:

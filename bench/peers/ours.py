@@ -19,6 +19,8 @@ TOPIC = "peers"
 class Quorate:
     """Three stores and a receiver, which is handed a message at once or once it is stable."""
 
+    share = 1.0
+
     def __init__(self, *, live: bool) -> None:
         """live: whether the receiver is handed messages before they are stable."""
         self.name = "Quorate, live" if live else "Quorate"

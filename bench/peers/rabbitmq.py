@@ -23,6 +23,7 @@ class RabbitMQ:
     """Three nodes in a cluster, with the plugin of streams. A stream with a copy at each."""
 
     name = "RabbitMQ streams"
+    share = 0.3
     settings = (
         "3 nodes, 3 copies; a quorum has a message in its page cache (streams do not sync); rstream"
     )

@@ -20,6 +20,7 @@ class Redis:
     """One server: Redis has no quorum whose members sync before they acknowledge."""
 
     name = "Redis streams, one server"
+    share = 0.3
     settings = "1 server, no copy, appendfsync always; redis-py with hiredis, pipelines of 1,000"
 
     def __init__(self) -> None:

@@ -20,6 +20,8 @@ class System(Protocol):
     name: str
     settings: str
     """The settings that matter: copies, when it acknowledges, which client."""
+    share: float
+    """The part of a load at full rate that it gets, so that a run takes seconds."""
 
     def missing(self) -> str:
         """Return what is to be installed before it can run; empty: nothing."""

@@ -60,6 +60,13 @@ def test_a_paced_message_is_late_from_when_it_was_due(monkeypatch: pytest.Monkey
     assert checker.latency_ms(1.0) == pytest.approx(3000, abs=1)
 
 
+def test_a_slower_system_gets_a_part_of_what_is_sent_at_full_rate() -> None:
+    load = Load(messages=1000, size=50, rate=0, warm_up=100)
+    assert load.part(0.25) == Load(messages=250, size=50, rate=0, warm_up=25)
+    paced = Load(messages=1000, size=50, rate=10, warm_up=100)
+    assert paced.part(0.25) == paced
+
+
 def test_the_receiver_is_told_before_the_first_measured_message() -> None:
     load = Load(messages=3, size=16, rate=0, warm_up=2)
     told: list[bytes] = []
