@@ -221,7 +221,6 @@ SERVICE_FETCH = Seam(STORE_SERVICE, "Service.Fetch")
 ACCEPTOR = "quorate.store.rules.acceptor"
 CHECK_NOT_ENDED_IN_ACCEPTOR = Seam(ACCEPTOR, "check_not_ended")
 DIVERGES_AT_IN_ACCEPTOR = Seam(ACCEPTOR, "diverges_at")
-SPENT_BY_ALL_IN_ACCEPTOR = Seam(ACCEPTOR, "spent_by_all")
 STORE_CORE_BEGIN = Seam(ACCEPTOR, "StoreCore.begin")
 STORE_CORE_DOUBT_OF = Seam(ACCEPTOR, "StoreCore.doubt_of")
 STORE_CORE_FOLLOW = Seam(ACCEPTOR, "StoreCore._follow")
@@ -295,7 +294,6 @@ SOURCE_TOMBSTONES_ENDED_EPOCH = Seam(SOURCE_TOMBSTONES, "ended_epoch")
 SOURCE_TOMBSTONES_KNOW_EVERYTHING = Seam(SOURCE_TOMBSTONES, "_know_everything")
 SOURCE_TOMBSTONES_OTHERS = Seam(SOURCE_TOMBSTONES, "others")
 SOURCE_TOMBSTONES_TELLS_END = Seam(SOURCE_TOMBSTONES, "_tells_end")
-SPENT_BY_ALL_IN_SOURCE_TOMBSTONES = Seam(SOURCE_TOMBSTONES, "spent_by_all")
 
 STORE_IDENTITY = "quorate.store.rules.store_identity"
 STANDING_BEGIN_CHECK = Seam(STORE_IDENTITY, "Standing.begin_check")

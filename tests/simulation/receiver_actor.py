@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from hashlib import blake2b
 
 from tests.receiver.subscribed import to_all_of
 from tests.simulation.acknowledging import Acknowledging
@@ -177,7 +178,8 @@ class ReceiverInstance:
         """The stores have answered, and it has registered nowhere."""
         self.holds_back = False
         """It does not register yet."""
-        self._identity = f"{name}, the {number}".encode()
+        # As with the product, the order of two instances is no order in time.
+        self._identity = blake2b(f"{name}, the {number}".encode(), digest_size=16).digest()
         self._directory = Directory()
         self._known = False
         self._inbox = Inbox(1 << 30)

@@ -192,21 +192,16 @@ class ReceiverChecks:
         return self._checker.registered_at(*who) | had
 
     def registered_anew(self, name: str, instance: int, registered_as: RegisteredAs) -> None:
-        """An instance that goes on has registered once more: if it was over it is not any more, and
-        what it was done with counts. That is so if enough stores have it."""
+        """An instance that goes on has registered once more, if enough stores have it. It is none
+        that was deregistered, and in whose place another one has begun anew."""
         running = self._identities[name].running.get(instance)
         if running is None or not registered_as.policy.stable(self._registered_at(registered_as)):
             return
         self._checker.endings.receiver_starts(name)
         had, former = self._identities[name].had[running.life.number], running.had
-        if had is former:
-            return
-        self._world.reach("receiver goes on beside one that took its place", name)
-        for sequence, contents in former.consumed.items():
-            had.consumed.setdefault(sequence, set()).update(contents)
-        had.skipped |= former.skipped
-        had.done_upto = max(had.done_upto, former.done_upto)
-        running.had = had
+        self._require(
+            had is former, "I4", f"{name} goes on though another one began anew in its place"
+        )
 
     def ended(self, name: str, instance: int) -> None:
         """The instance is no more, or knows that it was replaced."""

@@ -155,7 +155,6 @@ RAREST = (
     "limbo ended by an operator",
     "stream ended by an operator",
     "receiver over before it started",
-    "receiver goes on beside one that took its place",
 )
 """Those that four thousand worlds reach a dozen times at most, some of them never.
 

@@ -252,6 +252,7 @@ def _registered_before_it_was_told(script: Script) -> None:
     _deregister(script, receiver, C)
     again = script.start_receiver(0)
     registers = script.asked_long_ago(again)
+    again.registration.epoch = receiver.epoch + 1  # It had heard of the former instance.
     frees = [script.mute(store, receiver.name) for store in (A, B)]
     registers()
     script.until(lambda: script.state(C).receivers[again.session_id].epoch > receiver.epoch)
@@ -269,12 +270,9 @@ def _disks_that_were_put_back_have_a_say(to: pytest.MonkeyPatch) -> None:
     real = seams.RECEIVER_POSITIONS_TAKE_OVER.real()
 
     def take_over(state: SourceState, *known: Any) -> Any:
-        before = {each: record.acknowledged_upto for each, record in state.receivers.items()}
-        for record in state.receivers.values():
-            record.instance = b"as if it had registered since"
+        before = {each: replace(record) for each, record in state.receivers.items()}
         writes = real(state, *known)
-        for session_id, record in state.receivers.items():
-            record.acknowledged_upto = max(record.acknowledged_upto, before.get(session_id, -1))
+        state.receivers.update(before)
         return writes
 
     seams.RECEIVER_POSITIONS_TAKE_OVER.replace(to, take_over)
@@ -449,29 +447,6 @@ def _lives_on(script: Script) -> None:
     assert all(script.acknowledged(each, n) == 0 for each in ALL for n in (0, 1))
 
 
-def _streams_that_begin_anew_use_epochs_again(to: pytest.MonkeyPatch) -> None:
-    """What was over with a stream that is deleted is nobody's concern any more."""
-    for seam in (seams.SPENT_BY_ALL_IN_ACCEPTOR, seams.SPENT_BY_ALL_IN_SOURCE_TOMBSTONES):
-        seam.replace(to, lambda state: state.registration.spent_receiver_epoch)
-
-
-def _frozen_while_its_source_begins_anew(script: Script) -> None:
-    """The source is deregistered, and begins anew; a new receiver registers there. The stores start
-    again, and know no instance; then the frozen one follows the new stream as well."""
-    frozen = _frozen(script)
-    script.source.deregister()
-    script.until(lambda: not any(map(script.knows, ALL)))
-    script.start_source()
-    script.until_complete()
-    new = script.start_second_receiver(0)
-    script.until(lambda: new.registered)
-    for store in ALL:
-        script.stores[store].crash()
-        script.stores[store].start()
-    frozen.process.wake()
-    script.run(2 * REPEAT_SECONDS)
-
-
 def _ended_where_the_stream_goes_no_more(script: Script) -> None:
     """The source waits for its receivers, and hears from C that one has ended; then it does not
     reach C any more. All forget the end, and the receiver begins anew. It is waited for again."""
@@ -567,12 +542,6 @@ GUARDS = (
         EXPIRING,
     ),
     Guard(_signs_of_life_do_not_count, _lives_on, "I4", EXPIRING),
-    Guard(
-        _streams_that_begin_anew_use_epochs_again,
-        _frozen_while_its_source_begins_anew,
-        "I3",
-        KEPT,
-    ),
     Guard(
         _epochs_are_used_again,
         _ended_where_the_stream_goes_no_more,
