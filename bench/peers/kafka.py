@@ -17,13 +17,14 @@ from bench.peers.system import Warm
 from quorate.console.group.ports import free_addresses
 
 TOPIC = "peers"
+_JVM = ("-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")  # as Kafka's own script starts it
 IN_FLIGHT_MESSAGES = 500_000
 
 
 class Kafka:
     """Three brokers in one cluster, each also a controller. A topic with one partition."""
 
-    share = 0.5
+    share = 1.0
 
     def __init__(self, *, synced: bool) -> None:
         """synced: whether brokers sync each append to the disk before they acknowledge it."""
@@ -161,7 +162,7 @@ class Kafka:
 def _tool(main: str, *arguments: str) -> list[str]:
     runtime = java()
     assert runtime is not None
-    return [runtime, "-Xmx1g", "-cp", f"{JARS}/*", main, *arguments]
+    return [runtime, *_JVM, "-cp", f"{JARS}/*", main, *arguments]
 
 
 def _format(properties: Path, cluster: str) -> None:

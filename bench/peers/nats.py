@@ -21,12 +21,16 @@ PENDING_BYTES = 1 << 30
 class Nats:
     """Three servers in a cluster. A stream in files, with a copy at each."""
 
-    name = "NATS JetStream"
-    share = 0.03
-    settings = "3 servers, 3 copies, sync_interval: always; nats-py, `publish_async`"
-
-    def __init__(self) -> None:
-        """Begin without servers."""
+    def __init__(self, *, synced: bool) -> None:
+        """synced: whether servers sync each message to the disk before they acknowledge it."""
+        self.name = "NATS JetStream, synced" if synced else "NATS JetStream, page cache"
+        self.share = 0.03 if synced else 0.1
+        self._interval = "always" if synced else "2m"
+        default = "" if synced else " (the default)"
+        self.settings = (
+            f"3 servers, 3 copies, sync_interval: {self._interval}{default}; "
+            "nats-py, `publish_async`"
+        )
         self._nodes: Nodes | None = None
 
     def missing(self) -> str:
@@ -43,7 +47,7 @@ class Nats:
             file = directory / f"server-{number}.conf"
             file.write_text(
                 f"server_name: server-{number}\nlisten: {client}\n"
-                f'jetstream {{ store_dir: "{directory}/server-{number}", sync_interval: always }}\n'
+                f'jetstream {{ store_dir: "{directory}/server-{number}", sync_interval: {self._interval} }}\n'
                 f"cluster {{ name: peers, listen: {route}, routes: [{listed}] }}\n"
             )
             self._nodes.start(f"server-{number}", [str(NATS_SERVER), "-c", str(file)])

@@ -14,7 +14,8 @@ SYSTEMS: dict[str, System] = {
     "quorate-live": Quorate(live=True),
     "kafka-synced": Kafka(synced=True),
     "kafka": Kafka(synced=False),
-    "nats": Nats(),
+    "nats-synced": Nats(synced=True),
+    "nats": Nats(synced=False),
     "rabbitmq": RabbitMQ(),
     "redis": Redis(),
 }
