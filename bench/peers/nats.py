@@ -47,7 +47,8 @@ class Nats:
             file = directory / f"server-{number}.conf"
             file.write_text(
                 f"server_name: server-{number}\nlisten: {client}\n"
-                f'jetstream {{ store_dir: "{directory}/server-{number}", sync_interval: {self._interval} }}\n'
+                f'jetstream {{ store_dir: "{directory}/server-{number}", '
+                f"sync_interval: {self._interval} }}\n"
                 f"cluster {{ name: peers, listen: {route}, routes: [{listed}] }}\n"
             )
             self._nodes.start(f"server-{number}", [str(NATS_SERVER), "-c", str(file)])
