@@ -109,7 +109,7 @@ def write(found: Found) -> None:
             day=f"{datetime.now(UTC):%Y-%m-%d}",
             machine=f"{cores} cores, {platform.system()} {platform.release().split('-')[0]}",
             python=platform.python_version(),
-            rounds=rounds,
+            rounds="of one round" if rounds == 1 else f"medians of {rounds} rounds, with the range",
             settings=settings,
             tables=table(found).strip(),
         )
