@@ -193,15 +193,22 @@ class SourceProcess(Process):
     async def until_it_streams_again(self, store: Store) -> None:
         """Wait until it streams to a store that was away since this run has begun.
 
-        The store says so itself a little earlier: what is killed between takes the quorum away.
+        The store says so itself a little earlier: what is killed between takes the quorum away. A
+        source that opened while the store was away, and never had it, registers with it instead.
         """
-        await self.progress.until(
-            f"{self.name} streams to {store.name} again",
-            lambda: any(
-                kind == "StoreReturned" and fields["store"] == store.name
-                for kind, fields in self.lines("event")
-            ),
-        )
+
+        def said(kind: str) -> bool:
+            events = self.lines("event")
+            return any(one == kind and each.get("store") == store.name for one, each in events)
+
+        def is_back() -> bool:
+            missing = any(
+                repr(store.name) in each.get("missing", "") for _, each in self.lines("event")
+            )
+            never_had = missing and not said("StoreUnresponsive")
+            return said("StoreReturned") or (never_had and said("RegistrationSucceeded"))
+
+        await self.progress.until(f"{self.name} streams to {store.name} again", is_back)
 
     async def send(self, count: int, size: int = 100) -> int:
         """Have it send so many messages; the last one's number, once it was accepted."""
