@@ -8,11 +8,9 @@ import subprocess
 import uuid
 from pathlib import Path
 
-import psutil
-
 from bench.peers.install import JARS, java
 from bench.peers.load import Checker, Load
-from bench.peers.nodes import Nodes
+from bench.peers.nodes import Nodes, OnNodes
 from bench.peers.system import Warm
 from quorate.console.group.ports import free_addresses
 
@@ -21,20 +19,20 @@ _JVM = ("-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")  # as Kafka's own s
 IN_FLIGHT_MESSAGES = 500_000
 
 
-class Kafka:
+class Kafka(OnNodes):
     """Three brokers in one cluster, each also a controller. A topic with one partition."""
 
     share = 1.0
 
     def __init__(self, *, synced: bool) -> None:
         """synced: whether brokers sync each append to the disk before they acknowledge it."""
+        super().__init__()
         self.name = "Kafka, synced" if synced else "Kafka, page cache"
         disk = "syncs each append" if synced else "leaves the disk to the page cache (the default)"
         self.settings = (
             f"3 brokers, acks=all, min.insync.replicas=2; a broker {disk}; confluent-kafka"
         )
         self._synced = synced
-        self._nodes: Nodes | None = None
 
     def missing(self) -> str:
         """Return what is to be installed."""
@@ -77,15 +75,6 @@ class Kafka:
         if self._synced:
             settings["log.flush.interval.messages"] = 1
         return "".join(f"{name}={value}\n" for name, value in settings.items())
-
-    def processes(self) -> list[psutil.Process]:
-        """Return the brokers."""
-        return self._nodes.processes() if self._nodes else []
-
-    async def stop(self) -> None:
-        """Kill the brokers."""
-        if self._nodes:
-            self._nodes.stop()
 
     async def send(self, address: str, load: Load, warm: Warm) -> None:
         """Produce a load, with callbacks that count what is acknowledged."""

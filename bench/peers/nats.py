@@ -6,11 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from bench.peers.install import NATS_SERVER
 from bench.peers.load import Checker, Load
-from bench.peers.nodes import Nodes
+from bench.peers.nodes import Nodes, OnNodes
 from bench.peers.system import Warm
 from quorate.console.group.ports import free_addresses
 
@@ -18,11 +16,12 @@ SUBJECT = "peers"
 PENDING_BYTES = 1 << 30
 
 
-class Nats:
+class Nats(OnNodes):
     """Three servers in a cluster. A stream in files, with a copy at each."""
 
     def __init__(self, *, synced: bool) -> None:
         """synced: whether servers sync each message to the disk before they acknowledge it."""
+        super().__init__()
         self.name = "NATS JetStream, synced" if synced else "NATS JetStream, page cache"
         self.share = 0.03 if synced else 0.1
         self._interval = "always" if synced else "2m"
@@ -31,7 +30,6 @@ class Nats:
             f"3 servers, 3 copies, sync_interval: {self._interval}{default}; "
             "nats-py, `publish_async`"
         )
-        self._nodes: Nodes | None = None
 
     def missing(self) -> str:
         """Return what is to be installed."""
@@ -74,15 +72,6 @@ class Nats:
                 except (ServiceUnavailableError, TimeoutError):
                     await asyncio.sleep(0.2)  # The servers still choose their leader.
         await connection.close()
-
-    def processes(self) -> list[psutil.Process]:
-        """Return the servers."""
-        return self._nodes.processes() if self._nodes else []
-
-    async def stop(self) -> None:
-        """Kill the servers."""
-        if self._nodes:
-            self._nodes.stop()
 
     async def send(self, address: str, load: Load, warm: Warm) -> None:
         """Publish a load with as many messages in flight as the client allows."""

@@ -74,6 +74,23 @@ class Nodes:
             process.wait()
 
 
+class OnNodes:
+    """The part of a system that all have whose servers are processes on this machine."""
+
+    def __init__(self) -> None:
+        """Begin without servers."""
+        self._nodes: Nodes | None = None
+
+    def processes(self) -> list[psutil.Process]:
+        """Return the servers."""
+        return self._nodes.processes() if self._nodes else []
+
+    async def stop(self) -> None:
+        """Kill the servers."""
+        if self._nodes:
+            self._nodes.stop()
+
+
 async def _takes_connections(address: str) -> bool:
     host, _, port = address.rpartition(":")
     try:

@@ -6,11 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from bench.peers.install import RabbitFiles, rabbit_files
 from bench.peers.load import Checker, Load
-from bench.peers.nodes import Nodes
+from bench.peers.nodes import Nodes, OnNodes
 from bench.peers.system import Warm
 from quorate.console.group.ports import free_addresses
 
@@ -19,7 +17,7 @@ IN_FLIGHT_MESSAGES = 100_000
 ACCOUNT = {"username": "guest", "password": "guest"}  # RabbitMQ's own, for loopback only
 
 
-class RabbitMQ:
+class RabbitMQ(OnNodes):
     """Three nodes in a cluster, with the plugin of streams. A stream with a copy at each."""
 
     name = "RabbitMQ streams"
@@ -27,10 +25,6 @@ class RabbitMQ:
     settings = (
         "3 nodes, 3 copies; a quorum has a message in its page cache (streams do not sync); rstream"
     )
-
-    def __init__(self) -> None:
-        """Begin without nodes."""
-        self._nodes: Nodes | None = None
 
     def missing(self) -> str:
         """Return what is to be installed."""
@@ -89,15 +83,6 @@ class RabbitMQ:
         }
         assert self._nodes is not None
         self._nodes.start(f"node-{number}", ["sh", str(files.server)], environment)
-
-    def processes(self) -> list[psutil.Process]:
-        """Return the nodes."""
-        return self._nodes.processes() if self._nodes else []
-
-    async def stop(self) -> None:
-        """Kill the nodes."""
-        if self._nodes:
-            self._nodes.stop()
 
     async def send(self, address: str, load: Load, warm: Warm) -> None:
         """Publish a load in batches, with a bound for what is not confirmed."""

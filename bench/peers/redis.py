@@ -5,27 +5,21 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import psutil
-
 from bench.peers.install import redis_server
 from bench.peers.load import Checker, Load
-from bench.peers.nodes import Nodes
+from bench.peers.nodes import Nodes, OnNodes
 from bench.peers.system import Warm
 from quorate.console.group.ports import free_addresses
 
 STREAM = "peers"
 
 
-class Redis:
+class Redis(OnNodes):
     """One server: Redis has no quorum whose members sync before they acknowledge."""
 
     name = "Redis streams, one server"
     share = 0.3
     settings = "1 server, no copy, appendfsync always; redis-py with hiredis, pipelines of 1,000"
-
-    def __init__(self) -> None:
-        """Begin without a server."""
-        self._nodes: Nodes | None = None
 
     def missing(self) -> str:
         """Return what is to be installed."""
@@ -44,15 +38,6 @@ class Redis:
         self._nodes.start("server", [*command, *arguments])
         await self._nodes.listening([address])
         return address
-
-    def processes(self) -> list[psutil.Process]:
-        """Return the server."""
-        return self._nodes.processes() if self._nodes else []
-
-    async def stop(self) -> None:
-        """Kill the server."""
-        if self._nodes:
-            self._nodes.stop()
 
     async def send(self, address: str, load: Load, warm: Warm) -> None:
         """Add a load, a pipeline at a time."""

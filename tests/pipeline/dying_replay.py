@@ -45,7 +45,7 @@ def in_columns(messages: Sequence[Replayed]) -> Slice:
 
 
 def send(sink: TopicsSink, first: int, end: int, at_once: int = 1000) -> ReplayProgress:
-    """Have the sink take the messages from `first` on and before `end`, in slices."""
+    """Hand the messages from `first` on and before `end` to the sink, in slices."""
     progress = ReplayProgress()
     for at in range(first, end, at_once):
         numbers = range(at, min(at + at_once, end))

@@ -21,9 +21,8 @@ SYNC_SECONDS = 0.003
 class Disks:
     """The storages of all stores, by the path of the database."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self) -> None:
         """Begin blank."""
-        self._random = random
         self._by_path: dict[Path, MemoryStorage] = {}
 
     def open(self, path: Path, is_new: bool) -> MemoryStorage:

@@ -11,7 +11,7 @@ import asyncio
 import sys
 import threading
 from asyncio import events
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from heapq import heappop
 from random import Random
 from typing import Any
@@ -120,10 +120,6 @@ class ProcessLoop(asyncio.BaseEventLoop):
 
         self.call_later(self._random.uniform(0, EXECUTOR_SECONDS), run)
         return future
-
-    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Begin a task from outside the loop."""
-        return self.create_task(coroutine)
 
     def _process_events(self, _: list[Any]) -> None:
         pass

@@ -215,9 +215,7 @@ class Channel:
         self._calls: dict[ClientCall, None] = {}
         self._is_closed = False
 
-    def _method(
-        self, streams_requests: bool, streams_responses: bool
-    ) -> Callable[..., Callable[..., ClientCall]]:
+    def _method(self, streams_requests: bool) -> Callable[..., Callable[..., ClientCall]]:
         def method(
             name: str,
             request_serializer: Callable[[Any], bytes],
@@ -233,7 +231,6 @@ class Channel:
                 call.begin(timeout)
                 if not streams_requests:
                     call.send_all(request)
-                call.is_unary = not streams_responses
                 return call
 
             return begin
@@ -242,19 +239,19 @@ class Channel:
 
     @property
     def unary_unary(self) -> Any:
-        return self._method(False, False)
+        return self._method(streams_requests=False)
 
     @property
     def unary_stream(self) -> Any:
-        return self._method(False, True)
+        return self._method(streams_requests=False)
 
     @property
     def stream_unary(self) -> Any:
-        return self._method(True, False)
+        return self._method(streams_requests=True)
 
     @property
     def stream_stream(self) -> Any:
-        return self._method(True, True)
+        return self._method(streams_requests=True)
 
     def connection(self) -> Connection | None:
         """Return the connection, which is made if there is none. None: nobody listens."""
@@ -314,10 +311,7 @@ class ClientCall:
         self._method = method
         self._serialize = serialize
         self._parse = parse
-        self.is_unary = False
         self._call: _Call | None = None
-        self._sent: deque[tuple[bytes | None, asyncio.Future[None] | None]] = deque()
-        """What is sent once there is a connection."""
         self._inbox: deque[Any] = deque()
         self._news = asyncio.Event()
         self._code: grpc.StatusCode | None = None

@@ -20,7 +20,7 @@ CALM_SECONDS = 120.0
 
 @dataclass
 class Told:
-    """What came of a world."""
+    """The figures of a world that has ended well."""
 
     steps: int
     messages: int
@@ -142,6 +142,8 @@ def run_world(seed: int, directory: Path) -> Told:
         weather = Weather(world, seen)
         weather.storm()
         weather.calm()
+        broken = world.failures()
         told = Told(world.steps, world.network.messages, len(seen.stable), weather.faults)
+    assert not broken, f"seed {seed}: event loops complained: {broken[:3]}"
     check(seen, seed)
     return told

@@ -60,7 +60,7 @@ class World:
         self._directory = directory
         self._turn: ProcessLoop | None = None
         self.network = Network(self.clock, Random(self.random.random()), self._current)
-        self.disks = Disks(Random(self.random.random()))
+        self.disks = Disks()
         self.processes: dict[str, Process] = {}
         self.nodes: dict[str, StoreNode] = {}
         self._loops: list[ProcessLoop] = []
@@ -164,6 +164,10 @@ class World:
     def pause(self, name: str, seconds: float) -> None:
         """Let a process do nothing for a time."""
         self.processes[name].loop.paused_until = self.clock.now + seconds
+
+    def failures(self) -> list[dict[str, Any]]:
+        """Return what the loops of all processes complained of, those that crashed included."""
+        return [failure for loop in self._loops for failure in loop.failures]
 
     # Time.
 

@@ -59,7 +59,7 @@ def cloud() -> Iterator[Cloud]:
 
 
 def asked_by(cloud: Cloud, address: str) -> list[Request]:
-    """What is asked for when an archive at an address is opened, and for its files."""
+    """Return the requests that opening an archive at an address makes, and those for its files."""
     with pytest.raises(ArchiveUnusable) as caught:
         Table.open(Location(address))
     assert KEY not in str(caught.value)
