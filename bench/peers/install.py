@@ -120,6 +120,7 @@ def get_rabbitmq() -> None:
 
 
 def _unpack(*packages: str) -> None:
+    _DEBIAN.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory:
         _run("apt-get", "download", *packages, cwd=directory)
         for package in Path(directory).glob("*.deb"):
