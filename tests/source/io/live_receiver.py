@@ -43,10 +43,14 @@ class Client:
         }
         return self.stub.Attach(v1.AttachRequest(**(fields | changes)))
 
-    async def beat_once(self) -> None:
-        """Announce heartbeats, and send no further one."""
-        beat = BeatRequest(interval_seconds=0.05, timeout_seconds=0.1)
+    async def beat_once(self, silence: float = 0.1) -> None:
+        """Announce heartbeats, and send no further one. The silence, in seconds, counts as hung."""
+        beat = BeatRequest(interval_seconds=silence / 2, timeout_seconds=silence)
         await PeerStub(self.channel).Beat(beat)
+
+    async def may_stay_silent(self) -> None:
+        """Let no silence count for as long as a test may take on a busy machine."""
+        await self.beat_once(600)
 
     async def fetch(self, first: int, last: int, **changes: Any) -> list[m.FetchAnswer]:
         responses = await self.fetch_responses(first, last, **changes)

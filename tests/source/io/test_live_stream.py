@@ -65,6 +65,7 @@ async def test_a_receiver_that_hangs_is_reported_while_a_frame_waits_for_it(
     async with await open_source(stores) as source, Client(source) as client:
         call = client.attach()
         await call.read()
+        await client.may_stay_silent()
         # More than the windows of the connection hold: the receiver does not read.
         for _ in range(40):
             await source.send_many([b"x" * 10_000] * 100)
@@ -170,9 +171,11 @@ async def test_a_receiver_that_is_too_slow_sees_a_jump_and_slows_nobody(stores: 
     async with await open_source(stores, options=options) as source, Client(source) as client:
         slow = client.attach()
         await slow.read()
+        await client.may_stay_silent()
         async with Client(source) as other:
             quick = other.attach(session_id=0x21)
             await quick.read()
+            await other.may_stay_silent()
             collected = asyncio.create_task(numbers_upto(quick, 20 * 100 - 1))
             for _ in range(20):
                 await source.send_many([b"x" * 1000] * 100)
