@@ -73,7 +73,7 @@ async def test_a_session_whose_source_is_gone_has_no_tasks(
     seams.FETCH_PLAN_POLL_SECONDS_QUIET.replace(monkeypatch, 1000.0)
     await dead_sources(group, 60)
     before = tasks()
-    async with await opened(group) as receiver:
+    async with await opened(group, options={"request_timeout": 60.0}) as receiver:
         assert len(await take(receiver, 60)) == 60
         assert await receiver.receive(timeout=0) is None
         await until(lambda: parked(receiver) == 60)

@@ -151,7 +151,7 @@ async def test_a_store_whose_former_one_was_told_is_named(group: Group) -> None:
     _knows_better(a, c)
     b.deregistrations_hang = True
     with pytest.raises(NoQuorum) as raised:
-        await receiver.deregister(0.5)
+        await receiver.deregister(2)
     assert raised.value.silent == "c"
     assert FORMER_DIRECTORY in str(raised.value)
     assert len(c.deregistrations) > 1

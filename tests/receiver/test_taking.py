@@ -50,6 +50,7 @@ async def test_nothing_within_the_timeout_is_none(group: Group) -> None:
         assert message.sequence == 2
 
 
+@pytest.mark.expects_log("is missing; waiting for")  # on a busy machine
 async def test_a_poll_takes_what_is_there(group: Group) -> None:
     await group.announce()
     group.store(9999)

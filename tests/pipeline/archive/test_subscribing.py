@@ -155,7 +155,9 @@ def damage(world: World) -> Path:
 async def test_there_is_no_seam(world: World) -> None:
     async with world.client.subscriber("orders") as without:
         found = await until_completed(without)
-        assert numbers(found) == list(range(world.left[ONE], 550)), "the store alone has less"
+        left = numbers(found)[0]  # the store may have let go of more since
+        assert left >= world.left[ONE] > 0, "the store alone has less"
+        assert numbers(found) == list(range(left, 550))
     events: list[Event] = []
     async with world.subscriber(on_event=events.append) as subscriber:
         found = await until_completed(subscriber)

@@ -259,7 +259,7 @@ async def test_what_is_not_stable_is_not_reported(stores: RealStores) -> None:
         asyncio.run_coroutine_threadsafe(stop(), loop).result()
 
     with pytest.raises((NotRegistered, NotYetStable)):
-        await write(stores, losing_the_stores(), timeout="0.5")
+        await write(stores, losing_the_stores(), timeout="3")
 
 
 async def test_tasks_leave_nothing_running(stores: RealStores) -> None:

@@ -19,7 +19,9 @@ from quorate.protocol.layout import Layout
 
 pytestmark = [
     pytest.mark.processes,
-    pytest.mark.expects_log("does not take|in limbo|lost its quorum|is fenced"),
+    pytest.mark.expects_log(
+        "does not take|in limbo|lost its quorum|is fenced|waits for another instance"
+    ),
 ]
 
 

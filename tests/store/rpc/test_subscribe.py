@@ -42,6 +42,7 @@ async def history(client: Client, begin: Position) -> list[int]:
     return numbers
 
 
+@pytest.mark.expects_log("no peer could give it")  # on a busy machine
 @pytest.mark.parametrize("behind", [-1, 4])
 async def test_what_the_walk_passed_too_early_is_in_the_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: int
