@@ -27,6 +27,9 @@ _APPEND = "/quorate.v1.Store/Append"
 Take = Callable[[AppendResponse], None]
 """Takes a response on a lane. It does not wait, and raises nothing."""
 
+Written = Callable[[], None]
+"""Is told that gRPC has taken a frame. It does not wait, and raises nothing."""
+
 Over = Callable[[QuorateError | None], None]
 """Is told once that a lane is over, and why; None: the store ended it."""
 
@@ -41,9 +44,12 @@ class Lane:
         self.take = take
         self.over = over
 
-    async def write(self, frame: bytes) -> None:
-        """Write a frame, and wait until gRPC has taken it. Raises Unreachable."""
-        await self._call.write(lane_frame(self._number, frame))
+    def write(self, frame: bytes, written: Written | None = None) -> None:
+        """Write a frame. Nothing is written, nor told, once the lane is over.
+
+        written: is told when gRPC has taken the frame; None: nobody waits for that.
+        """
+        self._call.put(lane_frame(self._number, frame), written)
 
     def close(self) -> None:
         """Send nothing more on the lane, and hear nothing more of it."""
@@ -102,8 +108,8 @@ class _Call:
         self._last = 0
         self._parts: deque[bytes] = deque()
         """Parts that wait to be written."""
-        self._waiting: deque[asyncio.Future[None] | None] = deque()
-        """For the part at the same place: the user that waits for it; None: nobody does."""
+        self._waiting: deque[Written | None] = deque()
+        """For the part at the same place: who is told that it was written; None: nobody is."""
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._error: QuorateError | None = None
@@ -118,34 +124,24 @@ class _Call:
         lane = self._lanes[self._last] = Lane(self, self._last, take, over)
         return lane
 
-    async def write(self, part: bytes) -> None:
-        if self._error is not None:
-            raise self._error
-        written = self._loop.create_future()
-        self._put(part, written)
-        await written
+    def put(self, part: bytes, written: Written | None) -> None:
+        if self._error is None:
+            self._parts.append(part)
+            self._waiting.append(written)
+            self._news.set()
 
     def leave(self, number: int) -> None:
         if self._lanes.pop(number, None) is not None:
             self.end(number)
 
     def end(self, number: int) -> None:
-        if self._error is None:
-            self._put(lane_end(number), None)
-
-    def _put(self, part: bytes, written: asyncio.Future[None] | None) -> None:
-        self._parts.append(part)
-        self._waiting.append(written)
-        self._news.set()
+        self.put(lane_end(number), None)
 
     def break_off(self, error: QuorateError) -> None:
         """End all lanes with this error."""
         if self._error is not None:
             return
         self._error = error
-        for written in self._waiting:
-            if written is not None and not written.done():
-                written.set_exception(error)
         self._waiting.clear()
         self._parts.clear()
         lanes, self._lanes = self._lanes, {}
@@ -213,9 +209,7 @@ class _Call:
             size += len(self._parts[0])
             parts.append(self._parts.popleft())
             waiting.append(self._waiting.popleft())
-        try:
-            await self._grpc.write(parts[0] if len(parts) == 1 else b"".join(parts))
-        finally:
-            for written in waiting:
-                if written is not None and not written.done():
-                    written.set_result(None)
+        await self._grpc.write(parts[0] if len(parts) == 1 else b"".join(parts))
+        for written in waiting:
+            if written is not None:
+                written()

@@ -26,6 +26,7 @@ from quorate.protocol.wire import (
     membership_to_wire,
     source_to_wire,
 )
+from quorate.source.io.stream_writer import StreamWriter
 from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.receiver_pacing import told_from_wire
 from quorate.source.protocol.registration import (
@@ -99,6 +100,8 @@ class StoreSession:
         """Done when the store has answered; None: no stream is open."""
         self._ending: asyncio.Future[QuorateError | None] | None = None
         """Why the open stream ends; None: as the source wanted."""
+        self._writer: StreamWriter | None = None
+        """None: no stream is open, or the open one ends."""
         self._failures = 0
         self._named: tuple[bytes, ...] = ()
         """The incarnations that the store has last named with an answer, as serialized."""
@@ -112,6 +115,8 @@ class StoreSession:
     def wake(self) -> None:
         """Note a change: there may be a step to take or a frame to write."""
         self._news.set()
+        if self._writer is not None:
+            self._writer.write()
 
     def end_stream(self, error: QuorateError | None) -> None:
         """End the open stream, if there is one, and begin again.
@@ -120,6 +125,9 @@ class StoreSession:
         """
         if self._ending is not None and not self._ending.done():
             self._ending.set_result(error)
+        if self._writer is not None:
+            self._writer.stop()
+            self._writer = None
 
     async def run(self) -> None:
         """Run until cancelled, or until the stream has said goodbye."""
@@ -263,7 +271,7 @@ class StoreSession:
         lane = self.connection.lanes.open(self._heard, self._over)
         try:
             async with self.connection.openings:
-                await lane.write(self._core.open_frame(self.store.name, self._application))
+                lane.write(self._core.open_frame(self.store.name, self._application))
                 await asyncio.wait(
                     (opened, ending),
                     timeout=UNANSWERED_SECONDS_MAX,
@@ -280,18 +288,19 @@ class StoreSession:
         """Write until the stream ends. Raise the reason."""
         if ending.done():
             raise ending.result() or Unreachable(self.store.address, "the source ends")
-        writer = asyncio.ensure_future(self._write(lane))
+        writer = self._writer = StreamWriter(
+            self.store.name, self._core, lane, self._owner.store_idle, self._broke
+        )
         try:
-            await asyncio.wait((writer, ending), return_when=asyncio.FIRST_COMPLETED)
-            if writer.done():
+            writer.write()
+            await asyncio.wait((writer.said_goodbye, ending), return_when=asyncio.FIRST_COMPLETED)
+            if not ending.done():
                 # Why the stream ends, or that the store has all, is heard a little later.
                 await asyncio.wait((ending,), timeout=_GOODBYE_SECONDS_MAX)
         finally:
-            writer.cancel()
-            await asyncio.gather(writer, return_exceptions=True)
-        if not ending.done():
-            writer.result()
-        elif (error := ending.result()) is not None:
+            writer.stop()
+            self._writer = None
+        if ending.done() and (error := ending.result()) is not None:
             raise error
 
     def _take_opened(self, opened: v1.AppendOpened) -> None:
@@ -338,11 +347,15 @@ class StoreSession:
                 self._owner.store_idle()
             else:
                 self._other(response)
-        except QuorateError as error:
-            self.end_stream(error)
         except Exception as error:
-            _log.exception("the session with store %s broke", self.store.name)
-            self.end_stream(Unreachable(self.store.address, repr(error)))
+            self._broke(error)
+
+    def _broke(self, error: Exception) -> None:
+        """End the stream because of an error."""
+        if not isinstance(error, QuorateError):
+            _log.error("the session with store %s broke", self.store.name, exc_info=error)
+            error = Unreachable(self.store.address, repr(error))
+        self.end_stream(error)
 
     def _other(self, response: v1.AppendResponse) -> None:
         """Take a response that is no acknowledgement. Raise why the store ends the stream, if it
@@ -363,19 +376,3 @@ class StoreSession:
         if response.HasField("waited_for"):
             self._core.receivers_told(self.store.name, told_from_wire(response.waited_for))
             self._owner.after_receivers()
-
-    async def _write(self, lane: Lane) -> None:
-        while True:
-            self._news.clear()
-            frame = self._core.next_frame(self.store.name, self._now())
-            if frame is not None:
-                await lane.write(frame)
-            elif self._core.streams.holds_back(self.store.name):
-                await self._news.wait()
-            elif self._core.closing:
-                await lane.write(self._core.goodbye_frame())
-                lane.end()
-                return
-            else:
-                self._owner.store_idle()
-                await self._news.wait()
