@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -52,6 +53,9 @@ def bench(
         float | None,
         typer.Option(metavar="SECONDS", help="Pause one store for this long, from half way on."),
     ] = None,
+    repeat: Annotated[
+        int, typer.Option(min=1, max=99, help="The number of runs; their medians are printed.")
+    ] = 1,
     output: Annotated[
         Output, typer.Option("--output", "-o", help="Format of the output.")
     ] = Output.TABLE,
@@ -59,10 +63,11 @@ def bench(
     """Measure throughput and latency with stores, a source and receivers of its own.
 
     Every receiver checks every message. A message that is missing, wrong or out of order fails the
-    run.
+    run. With --repeat the figures are medians, with the least and the greatest.
     """
     context.meta[OUTPUT_KEY] = output
     from quorate.console.bench.driver import Bench, BenchFailed
+    from quorate.console.bench.repeats import with_ranges
     from quorate.console.bench.report import figures, rows
     from quorate.console.ui.running import run
 
@@ -79,20 +84,26 @@ def bench(
         kill_store=kill_store,
         pause_store=pause_store,
     )
-    with tempfile.TemporaryDirectory(prefix="quorate-bench-", ignore_cleanup_errors=True) as where:
-        try:
-            outcome = run(lambda: Bench(settings, Path(where)).run())
-        except BenchFailed as failed:
-            say(str(failed), style="bold red", label="bench failed")
-            raise typer.Exit(FAILED) from failed
-    result = figures(settings, outcome)
+    results, problems = list[dict[str, Any]](), list[str]()
+    for number in range(1, repeat + 1):
+        if repeat > 1:
+            say(f"run {number} of {repeat} ...")
+        with tempfile.TemporaryDirectory(prefix="quorate-bench-", ignore_cleanup_errors=True) as at:
+            try:
+                outcome = run(partial(Bench(settings, Path(at)).run))
+            except BenchFailed as failed:
+                say(str(failed), style="bold red", label="bench failed")
+                raise typer.Exit(FAILED) from failed
+        results.append(figures(settings, outcome))
+        problems += outcome.problems
+    result = results[0] if repeat == 1 else with_ranges(results)
     if output is Output.JSON:
         print_json(result)
     elif output is Output.JSONL:
         print_jsonl([result])
     else:
         print_table("quorate bench", rows(result), "")
-    for problem in outcome.problems:
+    for problem in problems:
         say(problem, style="bold red", label="bench failed")
-    if outcome.problems:
+    if problems:
         raise typer.Exit(FAILED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from quorate.console.bench.driver import BenchOutcome
 from quorate.console.bench.latency import percentiles
 from quorate.console.bench.messages import BLOCK
+from quorate.console.bench.repeats import RANGES
 from quorate.console.bench.settings import BenchSettings
 from quorate.console.bench.source_process import CHUNK
 
@@ -69,30 +71,34 @@ def _retransmitted_share(outcome: BenchOutcome) -> float:
 
 
 def rows(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the figures as rows of a table."""
-    return [
-        {"figure": title, "value": value, "unit": unit}
-        for title, value, unit in (
-            ("made stable", _number(result["stable_messages_per_second"]), "messages/s"),
-            ("delivered", _number(result["delivered_messages_per_second"]), "messages/s"),
-            ("payload made stable", _number(result["megabytes_per_second"]), "MB/s"),
-            ("source to receiver", _three(result["live_latency_ms"]), "ms, p50 / p99 / p99.9"),
-            ("send to stable", _three(result["stable_latency_ms"]), "ms, p50 / p99 / p99.9"),
-            ("longest stall of a send", _number(result["longest_stall_ms"]), "ms"),
-            *(
-                (f"CPU of {name}", _number(seconds), "s for a million messages")
-                for name, seconds in result["cpu_seconds_per_million"].items()
-            ),
-            *(
-                (f"peak memory of {name}", _number(size), "MB")
-                for name, size in result["peak_rss_mb"].items()
-            ),
-            *(
-                (f"setting {name}", "-" if value is None else str(value), "")
-                for name, value in result["settings"].items()
-            ),
-        )
-    ]
+    """Return the figures as rows of a table. Those of several runs have their ranges beside."""
+    ranges = result.get(RANGES)
+    found = []
+    for title, key, show, unit in _FIGURES:
+        row = {"figure": title, "value": show(result[key]), "unit": unit}
+        found.append(_with_range(row, ranges, key))
+    for key, title, unit in _FIGURES_OF_PROCESSES:
+        for name, value in result[key].items():
+            row = {"figure": f"{title} of {name}", "value": _number(value), "unit": unit}
+            found.append(_with_range(row, ranges, key, name))
+    for name, value in result["settings"].items():
+        row = {"figure": f"setting {name}", "value": "-" if value is None else str(value)}
+        found.append(_with_range(row | {"unit": ""}, ranges))
+    return found
+
+
+def _with_range(row: dict[str, Any], ranges: dict[str, Any] | None, *path: str) -> dict[str, Any]:
+    """Return a row with its range; None: of one run, whose table has no ranges."""
+    if ranges is None:
+        return row
+    least_and_greatest: Any = ranges if path else None
+    for name in path:
+        least_and_greatest = least_and_greatest.get(name, {})
+    if isinstance(least_and_greatest, dict):
+        # Of percentiles, the range of the median.
+        least_and_greatest = least_and_greatest.get("p50")
+    text = " to ".join(map(_number, least_and_greatest)) if least_and_greatest else ""
+    return row | {"range": text}
 
 
 def _number(value: float | None) -> str:
@@ -103,3 +109,17 @@ def _number(value: float | None) -> str:
 
 def _three(latencies: dict[str, float | None]) -> str:
     return " / ".join("-" if value is None else f"{value:.2f}" for value in latencies.values())
+
+
+_FIGURES: tuple[tuple[str, str, Callable[[Any], str], str], ...] = (
+    ("made stable", "stable_messages_per_second", _number, "messages/s"),
+    ("delivered", "delivered_messages_per_second", _number, "messages/s"),
+    ("payload made stable", "megabytes_per_second", _number, "MB/s"),
+    ("source to receiver", "live_latency_ms", _three, "ms, p50 / p99 / p99.9"),
+    ("send to stable", "stable_latency_ms", _three, "ms, p50 / p99 / p99.9"),
+    ("longest stall of a send", "longest_stall_ms", _number, "ms"),
+)
+_FIGURES_OF_PROCESSES = (
+    ("cpu_seconds_per_million", "CPU", "s for a million messages"),
+    ("peak_rss_mb", "peak memory", "MB"),
+)
