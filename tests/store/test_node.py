@@ -16,6 +16,7 @@ from tests import seams
 from tests.store.support import ORDERS, TRADES, Client, batch, configuration, payload, running
 
 from quorate.protocol.errors import (
+    ConfigurationInvalid,
     DataDirectoryCorrupt,
     DataDirectoryInUse,
     InvalidArgument,
@@ -23,6 +24,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
+from quorate.store.configuration import cannot_listen
 from quorate.store.node import StoreNode
 from quorate.store.storage.data_directory import DataDirectory
 from quorate.store.storage.interface import Columns, Write
@@ -108,8 +110,13 @@ async def test_a_port_in_use_is_a_clear_error(tmp_path: Path) -> None:
 
 async def test_an_unknown_host_is_a_clear_error(tmp_path: Path) -> None:
     node = StoreNode(configuration(tmp_path, listen="no-such-host.invalid:0"))
-    with pytest.raises(InvalidArgument, match="no-such-host"):
+    with pytest.raises(ConfigurationInvalid, match=r"name no-such-host\.invalid has no"):
         await node.start()
+
+
+def test_a_name_server_that_is_away_is_no_fault_of_the_configuration() -> None:
+    away = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+    assert isinstance(cannot_listen("listen", "a.example:7301", away), InvalidArgument)
 
 
 async def test_a_data_directory_in_use_is_left_alone(tmp_path: Path) -> None:

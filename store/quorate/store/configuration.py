@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -25,7 +26,12 @@ from pydantic import (
 
 from quorate.protocol.access import EVERY_VERB, Access, AccessRule, Limits, Verb
 from quorate.protocol.addresses import normal_address
-from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument, InvalidFilter
+from quorate.protocol.errors import (
+    ConfigurationInvalid,
+    InvalidArgument,
+    InvalidFilter,
+    QuorateError,
+)
 from quorate.protocol.keying import Keying, Missing
 from quorate.protocol.limits import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_USUAL
 from quorate.protocol.patterns import topic_pattern
@@ -565,6 +571,25 @@ def read_access(path: str) -> Access:
     except ValidationError as error:
         raise ConfigurationInvalid(path, "\n".join(_problems(error))) from None
     return Access(each.rule for each in found.access)
+
+
+def cannot_listen(key: str, listen: str, error: OSError) -> QuorateError:
+    """Return the error of a store that cannot listen on an address of its configuration.
+
+    It is ConfigurationInvalid if nobody knows the name: another try would not help. It is
+    InvalidArgument otherwise: a port may be free again soon, and a name server may answer again.
+    """
+    detail = error.strerror or str(error)
+    if isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN:
+        host = listen.rpartition(":")[0]
+        problem = (
+            f"  {key}: the name {host} has no address ({detail}). Correct it, or listen on an "
+            "address of this host; 0.0.0.0 stands for all of them."
+        )
+        return ConfigurationInvalid("of the store", problem)
+    return InvalidArgument(
+        key, f"the store cannot listen on {listen} ({detail}); choose another port or address"
+    )
 
 
 def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> StoreConfiguration:

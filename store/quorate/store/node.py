@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from quorate.protocol.access import Access
 from quorate.protocol.errors import (
     DataDirectoryCorrupt,
-    InvalidArgument,
     QuorateError,
     StorageFailed,
     StoreStopping,
@@ -31,7 +30,12 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName
 from quorate.store import startup
 from quorate.store.beside import Beside
-from quorate.store.configuration import StoreConfiguration, TlsConfiguration, read_access
+from quorate.store.configuration import (
+    StoreConfiguration,
+    TlsConfiguration,
+    cannot_listen,
+    read_access,
+)
 from quorate.store.engine import Engine
 from quorate.store.monitor.health import Health
 from quorate.store.rpc.backup import Backups
@@ -159,7 +163,7 @@ class StoreNode:
 
         Raises StorageFailed, DataDirectoryInUse, DataDirectoryOfAnother, DataDirectoryNewer,
         DataDirectoryOlder, DataDirectoryCorrupt, NotFounded, or ConfigurationInvalid. Raises
-        InvalidArgument if the store cannot listen on the address.
+        InvalidArgument if the store cannot listen on the address now.
         """
         try:
             await self._start()
@@ -441,7 +445,7 @@ class StoreNode:
                 mutual=configuration.tls is None or configuration.tls.mutual,
             )
         except RuntimeError as error:
-            raise _cannot_listen(configuration.listen, str(error)) from error
+            raise cannot_listen("listen", configuration.listen, OSError(str(error))) from error
         self.address = engine.address = configuration.advertise or f"{host}:{port}"
         facts = StoreFacts(
             configuration.name,
@@ -641,7 +645,7 @@ def _tokens(tls: TlsConfiguration | None) -> Tokens | None:
 
 
 def _check_port(listen: str) -> None:
-    """Raise InvalidArgument with the cause if nothing can listen there. gRPC gives no cause."""
+    """Raise the error of `cannot_listen` if nothing can listen there. gRPC gives no cause."""
     host, _, port = listen.rpartition(":")
     host = host.strip("[]")
     try:
@@ -652,13 +656,7 @@ def _check_port(listen: str) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        raise _cannot_listen(listen, error.strerror or str(error)) from error
-
-
-def _cannot_listen(listen: str, detail: str) -> InvalidArgument:
-    return InvalidArgument(
-        "listen", f"the store cannot listen on {listen} ({detail}); choose another port or address"
-    )
+        raise cannot_listen("listen", listen, error) from error
 
 
 def run(

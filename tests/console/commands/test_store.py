@@ -113,6 +113,17 @@ def test_a_blank_store_without_peers_does_not_run(tmp_path: Path) -> None:
     assert "--peer" in error["message"]
 
 
+def test_a_name_that_has_no_address_is_an_error_of_the_configuration(
+    tmp_path: Path,
+) -> None:
+    arguments = ["store", "run", "--name", "a", "--listen", "no-such-host.invalid:7301"]
+    result = CliRunner().invoke(app, [*arguments, "--data-directory", str(tmp_path), "-o", "json"])
+    assert result.exit_code == 78
+    error = json.loads(result.stderr.splitlines()[-1])
+    assert error["error"] == "ConfigurationInvalid"
+    assert "listen: the name no-such-host.invalid has no address" in error["message"]
+
+
 def test_a_client_that_goes_while_it_is_answered_is_no_error_of_the_store() -> None:
     logger = logging.getLogger("grpc._cython.cygrpc")
     gone = "ExecuteBatchError raised in core by servicer method [/quorate.v1.Store/Fetch]"

@@ -13,8 +13,8 @@ from typing import Any
 import uvicorn
 
 from quorate.protocol.delays import REPEAT
-from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.tls import Tls
+from quorate.store.configuration import cannot_listen
 from quorate.store.monitor.connection import REQUEST_SECONDS, Connection
 from quorate.store.monitor.visitors import Visitor, Visitors
 from quorate.transport.credentials import check_files, paths_of
@@ -54,11 +54,7 @@ class MonitorServer:
                 family=socket.AF_INET6 if host.startswith("[") else socket.AF_INET,
             )
         except OSError as error:
-            raise InvalidArgument(
-                "monitor.listen",
-                f"the store cannot listen on {self._listen} ({error.strerror or error}); choose "
-                "another port or address",
-            ) from error
+            raise cannot_listen("monitor.listen", self._listen, error) from error
         config = uvicorn.Config(
             self._application,
             log_config=None,
