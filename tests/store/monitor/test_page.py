@@ -111,6 +111,7 @@ async def test_the_last_messages_of_a_topic_are_read_by_a_click(group: Group) ->
             await page.click("#last-again")
             await asyncio.sleep(0.1)
         await page.sees("#last-messages .hex", "ff 00")
+        await page.sees("#stores li[data-store=a]", "1 message ·")
         await page.click("#last-close")
         await page.lacks("#last:not([hidden])", "Last messages")
         assert page.problems == []

@@ -29,6 +29,10 @@ function span(seconds) {
   return `${Math.floor(seconds)} s`;
 }
 
+function some(number, one) {
+  return `${count.format(number)} ${one}${number === 1 ? "" : "s"}`;
+}
+
 function storeCard(store, by) {
   const level = store.problem ? "bad" : store.limbo || store.is_disk_low || store.lacking ? "warn" : "good";
   const card = made("li", "", `is-${level}`);
@@ -41,12 +45,12 @@ function storeCard(store, by) {
   card.append(title, made("p", store.address));
   if (store.problem || store.limbo) card.append(made("p", store.problem || store.limbo, "why"));
   if (store.problem) return card;
-  card.append(made("p", `${rate.format(store.batches_per_second)} batches/s · ${count.format(store.messages)} messages · ${count.format(store.subscribers)} subscribers`));
+  card.append(made("p", `${rate.format(store.batches_per_second)} batches/s · ${some(store.messages, "message")} · ${some(store.subscribers, "subscriber")}`));
   const disk = made("p", `disk ${size(store.disk_used_bytes)} used, ${size(store.disk_free_bytes)} free`);
   if (store.is_disk_low) disk.className = "why";
   card.append(disk, made("p", `sync ${(store.sync_seconds * 1000).toFixed(2)} ms · up ${span(store.uptime_seconds)} · ${store.version}`));
-  if (store.is_replica) card.append(made("p", store.behind ? `${count.format(store.behind)} messages behind` : "has all messages"));
-  if (store.lacking) card.append(made("p", `lacks ${count.format(store.lacking)} messages`, "why"));
+  if (store.is_replica) card.append(made("p", store.behind ? `${some(store.behind, "message")} behind` : "has all messages"));
+  if (store.lacking) card.append(made("p", `lacks ${some(store.lacking, "message")}`, "why"));
   return card;
 }
 
