@@ -31,7 +31,8 @@ STORES = "a=h:1,b=h:2,c=h:3"
 def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the jobs were called with, and, under their names, what they report."""
     archived = ArchiveReport("/archive", 3, [SourceArchived(ORDERS, 10, 99, 90, 4096)])
-    restored = RestoreReport("/archive", 3, {ORDERS: {"a": StoreRestored("a", 90, vouches=True)}})
+    store = StoreRestored("a", 90, lacked_last=True, vouches=True)
+    restored = RestoreReport("/archive", 3, {ORDERS: {"a": store}})
     restored.lasts[ORDERS] = 99
     calls: dict[str, Any] = {
         "archive": archived,
@@ -114,6 +115,13 @@ def test_restore_says_loudly_which_numbers_are_given_again(called: dict[str, Any
     said = json.loads(quorate("restore", "/archive", "--stores", STORES, "-o", "json").stdout)
     assert said["done"] is True
     assert "goes on at 100" in said["warnings"][0]
+
+
+def test_restore_that_only_mended_gives_no_number_again(called: dict[str, Any]) -> None:
+    called["restore"].sources[ORDERS]["a"] = StoreRestored("a", 3, 87, vouches=True)
+    result = quorate("restore", "/archive", "--stores", STORES)
+    assert result.exit_code == 0
+    assert "goes on at" not in result.stderr
 
 
 def test_restore_takes_groups(called: dict[str, Any]) -> None:

@@ -20,8 +20,11 @@ from quorate.archive.source import ArchivedSource
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.tasks import Entry, Run, on_spark
 from quorate.pipeline.errors import MessagesGone
+from quorate.pipeline.jobs.refill import Answered
 from quorate.pipeline.jobs.restore import (
     RestoreReport,
+    StoreRestored,
+    note,
     opening,
     restore,
 )
@@ -403,6 +406,25 @@ def test_a_group_of_the_same_names_keeps_its_policy() -> None:
     assert (membership.from_policies, membership.to_policies) == ((policy,), (policy,))
     assert dict(membership.addresses)["c"] == "h:3"
     assert [each.name for each in made.information.stores] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("lacking", "warned"),
+    [
+        pytest.param((HeldRange(10, 99, 1),), True, id="all"),
+        pytest.param((HeldRange(90, 99, 1),), True, id="the end"),
+        pytest.param((HeldRange(40, 49, 1),), False, id="a part in the middle"),
+    ],
+)
+def test_a_store_that_was_only_mended_lets_no_number_be_given_again(
+    lacking: tuple[HeldRange, ...], warned: bool
+) -> None:
+    request, restored = opening(source_in_archive(), Layout.plain("a=h:1")), StoreRestored("a")
+    note(restored, Answered(lacking=lacking), request)
+    restored.written = sum(each.last - each.first + 1 for each in lacking)
+    note(restored, Answered(limbo=False), request)
+    report = RestoreReport("/archive", 3, {ORDERS: {"a": restored}}, {ORDERS: 99})
+    assert bool(report.warnings) is warned
 
 
 def test_epochs_that_nobody_knows_of_are_not_used_twice() -> None:

@@ -66,6 +66,8 @@ class StoreRestored:
     held_already: int = 0
     lacking: tuple[HeldRange, ...] = ()
     """Ranges of the archive that the store lacks."""
+    lacked_last: bool = False
+    """The store lacked the archive's last message. One that held it was only mended."""
     left_to_source: int = 0
     """Number of the archive's last messages that the live source itself sends to this store."""
     vouches: bool = False
@@ -118,7 +120,7 @@ class RestoreReport:
             "what is above. If the source reports missing messages, it remembers more than the "
             "stores have: start it anew, without its publish store."
             for source, last in self.lasts.items()
-            if any(store.written for store in self.sources[source].values())
+            if any(store.written and store.lacked_last for store in self.sources[source].values())
         ]
 
     def as_object(self) -> dict[str, Any]:
@@ -277,7 +279,7 @@ class _Restoring:
             except QuorateError as error:
                 restored.failure = error
             else:
-                _note(restored, answered, request)
+                note(restored, answered, request)
 
     def _fill(
         self, requests: Mapping[SourceName, store_v1.RestoreOpen], report: RestoreReport
@@ -309,8 +311,11 @@ class _Restoring:
             restored.held_already += entry["held_already"]
 
 
-def _note(restored: StoreRestored, answered: Answered, request: store_v1.RestoreOpen) -> None:
+def note(restored: StoreRestored, answered: Answered, request: store_v1.RestoreOpen) -> None:
+    """Note what a store answered, before it is filled and afterwards."""
     restored.lacking = answered.lacking
+    if any(each.first <= request.last <= each.last for each in answered.lacking):
+        restored.lacked_last = True
     restored.vouches = not answered.limbo
     restored.left_to_source = max(0, request.last - max(answered.upto, request.first - 1))
 
