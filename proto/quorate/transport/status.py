@@ -5,6 +5,7 @@ What people are shown of it is no matter of this module.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable, Iterable
 
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -24,12 +25,23 @@ def status_request(topic_pattern: str = "", subscriptions_max: int = 0) -> Statu
     )
 
 
-async def read_status(parts: AsyncIterable[StatusResponse]) -> StatusResponse:
-    """Return the whole status. Raises the error of the call."""
-    whole = StatusResponse()
-    async for part in parts:
-        whole.MergeFrom(part)
-    return whole
+async def read_status(
+    parts: AsyncIterable[StatusResponse], silence_seconds_max: float | None = None
+) -> StatusResponse:
+    """Return the whole status.
+
+    silence_seconds_max: the longest wait for the next part; None: any. The whole may take longer: a
+    busy store with very many sources has much to say.
+
+    Raises the error of the call, and TimeoutError.
+    """
+    whole, coming = StatusResponse(), aiter(parts)
+    while True:
+        try:
+            async with asyncio.timeout(silence_seconds_max):
+                whole.MergeFrom(await anext(coming))
+        except StopAsyncIteration:
+            return whole
 
 
 def status_of(parts: Iterable[StatusResponse]) -> StatusResponse:

@@ -75,7 +75,7 @@ def status(
     stores: Stores = None,
     output: OutputFormat = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", help="Seconds to wait for each store.")
+        float, typer.Option("--timeout", help="Seconds to wait for a store that says nothing.")
     ] = 5.0,
     lag_max: Annotated[
         int, typer.Option(min=0, help="Stable messages that a healthy store may lack.")

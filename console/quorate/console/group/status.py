@@ -100,13 +100,14 @@ class GroupStatus:
 async def ask(address: str, timeout: float, topic_pattern: str = "") -> StatusResponse:
     """Return a store's own status.
 
-    topic_pattern: of the sources; empty: all. Raises Unreachable, NotAStore and other errors of
-    the call.
+    timeout: seconds for which the store may say nothing. topic_pattern: of the sources; empty: all.
+
+    Raises Unreachable, NotAStore and other errors of the call.
     """
     async with open_channel(address) as channel:
         with errors_of(address):
-            call = StoreStub(channel).Status(status_request(topic_pattern), timeout=timeout)
-            return await read_status(call)
+            parts = StoreStub(channel).Status(status_request(topic_pattern))
+            return await read_status(parts, timeout)
 
 
 async def ask_all(

@@ -48,9 +48,8 @@ async def report_of_peer(channel: grpc.aio.Channel, address: str) -> Report:
 
 async def _status_of_peer(channel: grpc.aio.Channel, address: str) -> store_v1.StatusResponse:
     request = status_request(subscriptions_max=SUBSCRIBERS_MAX)
-    call = StoreStub(channel).Status(request, timeout=ANSWER_SECONDS_MAX)
     with errors_of(address):
-        return await read_status(call)
+        return await read_status(StoreStub(channel).Status(request), ANSWER_SECONDS_MAX)
 
 
 async def _queues_of_peer(channel: grpc.aio.Channel, address: str) -> Sequence[QueueStatus]:
