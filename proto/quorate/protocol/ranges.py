@@ -161,8 +161,10 @@ class RangeSet:
 
     def holes(self, first: int, last: int) -> list[Range]:
         """Return the ranges of [first, last] that are not in the set."""
-        missing: list[Range] = []
         at, until = bisect_left(self._lasts, first), bisect_right(self._firsts, last)
+        if at < until and self._firsts[at] <= first and self._lasts[at] >= last:
+            return []  # as of most streams
+        missing: list[Range] = []
         for held_first, held_last in zip(
             self._firsts[at:until], self._lasts[at:until], strict=True
         ):

@@ -16,7 +16,7 @@ from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.store.rpc.journal import SUBSCRIPTIONS_AT_ONCE
-from quorate.store.rpc.status import SOURCES_AT_ONCE
+from quorate.store.rpc.status import PART_MAX
 from quorate.transport.failures import error_from_call
 from quorate.transport.status import read_status, status_request
 from quorate.v1 import messages_pb2 as v1
@@ -30,7 +30,7 @@ async def report(client: Client, pattern: str = "", most: int = 0) -> store_v1.J
     whole = store_v1.JournalResponse()
     try:
         async for part in client.stub.Journal(request):
-            assert len(part.sources) <= SOURCES_AT_ONCE
+            assert len(part.sources) <= PART_MAX
             assert len(part.subscriptions) <= SUBSCRIPTIONS_AT_ONCE
             whole.MergeFrom(part)
     except grpc.aio.AioRpcError as error:
@@ -92,7 +92,7 @@ async def test_who_reads_and_how_far_each_is_behind(tmp_path: Path) -> None:
 
 async def test_only_topics_that_match_and_only_so_many_subscriptions(tmp_path: Path) -> None:
     async with running(tmp_path) as node, Client(node.address) as client:
-        names = [SourceName(f"t{number % 10}", number + 1) for number in range(SOURCES_AT_ONCE + 9)]
+        names = [SourceName(f"t{number % 10}", number + 1) for number in range(PART_MAX + 9)]
         for name in names:
             await client.promise(source=name)
         for topic in ("t3", "t4", "t5"):

@@ -35,7 +35,8 @@ RANGES_MAX = 100
 
 def name_of(source: SourceStatus) -> SourceName:
     """Return the source's name in a store's status."""
-    return SourceName(source.information.source.topic, source.information.source.session_id)
+    name = source.information.source
+    return SourceName(name.topic, name.session_id)
 
 
 def held_upto(source: SourceStatus) -> int:

@@ -18,7 +18,7 @@ from quorate.protocol.patterns import topic_pattern
 from quorate.protocol.wire import source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rpc.running import furthest_behind, running_of
-from quorate.store.rpc.status import SOURCES_AT_ONCE, disk_bytes
+from quorate.store.rpc.status import PART_MAX, disk_bytes
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.subscriptions import Subscriptions
 from quorate.store.storage.interface import Reads
@@ -67,8 +67,8 @@ class JournalReports:
             if selects is None or selects(state.name.topic):
                 by_topic.setdefault(state.name.topic, []).append(state)
                 chosen.append(state)
-        for at in range(0, len(chosen), SOURCES_AT_ONCE):
-            yield await self._sources(chosen[at : at + SOURCES_AT_ONCE])
+        for at in range(0, len(chosen), PART_MAX):
+            yield await self._sources(chosen[at : at + PART_MAX])
         running = await running_of(self.subscriptions, by_topic, selects)
         found = furthest_behind(running, subscriptions_max)
         for at in range(0, len(found), SUBSCRIPTIONS_AT_ONCE):

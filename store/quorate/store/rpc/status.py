@@ -8,15 +8,18 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from quorate.protocol.application import Application
+from quorate.protocol.identity import SourceName
 from quorate.protocol.patterns import topic_pattern
 from quorate.protocol.ranges import Range
-from quorate.protocol.wire import application_to_wire, held_to_wire, lineage_to_wire, source_to_wire
+from quorate.protocol.wire import application_to_wire, lineage_to_wire, source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rpc.operator import Upkeep
 from quorate.store.rpc.running import furthest_behind, running_of
@@ -30,6 +33,7 @@ from quorate.store.rules.receivers import (
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.subscriptions import Subscriptions
 from quorate.store.storage.data_directory import DataDirectory
+from quorate.store.storage.records import ReceiverRecord, Registration
 from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.retention import Releasing
 from quorate.store.tasks.state import StateMaking
@@ -37,8 +41,11 @@ from quorate.store.turns import Turn
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
-SOURCES_AT_ONCE = 64
-"""The sources of one part of a report."""
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
+
+PART_MAX = 256
+"""The most sources and receivers of one part of a report, unless one source has more."""
 
 
 @cache
@@ -80,6 +87,7 @@ class Reports:
     ) -> None:
         self._subscriptions = subscriptions
         self._capacity = capacity
+        self._lasting = _Lasting(engine.durability)
         self._making = making
         self._facts = facts
         self._engine = engine
@@ -100,29 +108,32 @@ class Reports:
         """
         selected = topic_pattern(pattern) if pattern else None
         yield await self._store()
-        sums, turn = store_v1.StatusResponse(), Turn()
-        sums.source_count = len(self._engine.core.sources)
-        part = store_v1.StatusResponse()
-        for state in list(self._engine.core.sources.values()):
-            sums.messages += state.held.ranges.count()
-            sums.bytes += state.held.bytes
-            sums.capacity.bytes += state.journal_bytes
-            sums.capacity.receivers += len(state.receivers)
+        sums, turn = _Sums(), Turn()
+        sources = list(self._engine.core.sources.values())
+        part, size = store_v1.StatusResponse(), 0
+        for state in sources:
+            sums.add(state)
             if selected is None or selected.matches(state.name.topic):
-                part.sources.append(await self._source(state, turn))
-            if len(part.sources) >= SOURCES_AT_ONCE:
+                status = part.sources.add()
+                for receiver in list(state.receivers.items()):
+                    await turn.pause()
+                    self._add_receiver(status, state.name, *receiver)
+                self._add_source(status, state)
+                size += 1 + len(status.receivers)
+            if size >= PART_MAX:
                 yield part
-                part = store_v1.StatusResponse()
+                part, size = store_v1.StatusResponse(), 0
             await turn.pause()
-        sums.MergeFrom(part)
+        self._lasting.forget_all_but(self._engine.core.sources)
+        part.MergeFrom(sums.as_part(len(sources)))
         if subscriptions_max:
             by_topic: dict[str, list[SourceState]] = {}
             for state in self._engine.core.sources.values():
                 by_topic.setdefault(state.name.topic, []).append(state)
             selects = None if selected is None else selected.matches
             running = await running_of(self._subscriptions, by_topic, selects)
-            sums.subscriptions.extend(furthest_behind(running, subscriptions_max))
-        yield sums
+            part.subscriptions.extend(furthest_behind(running, subscriptions_max))
+        yield part
 
     async def _store(self) -> store_v1.StatusResponse:
         facts, engine = self._facts, self._engine
@@ -166,60 +177,138 @@ class Reports:
         )
         return self._upkeep.add_status(response)
 
-    async def _source(self, state: SourceState, turn: Turn) -> store_v1.SourceStatus:
-        receivers = await self._receivers(state, turn)
-        engine = self._engine
-        limbo, record, held = engine.limbo_reason(state), state.registration, state.held
-        information = record.information or v1.SourceInformation(source=source_to_wire(state.name))
-        rows = self._making.progress_of(state.name)
-        return store_v1.SourceStatus(
-            rows=None if rows is None else rows_status(rows, self._making.behind_seconds(state)),
-            information=information,
+    def _add_source(self, status: store_v1.SourceStatus, state: SourceState) -> None:
+        """Write the status of a source, all but its receivers.
+
+        A store may have very many sources, so what a source lacks costs nothing here.
+        """
+        engine, name, held = self._engine, state.name, state.held
+        status.MergeFromString(self._lasting.encoded(state))
+        status.live = state.live
+        status.stable_upto = held.stable_upto
+        status.set_aside = held.set_aside
+        status.retained_from = held.retained_from
+        status.archived_upto = held.archived_upto
+        status.journal_bytes = state.journal_bytes
+        status.released_bytes = held.released_bytes
+        status.inactive_seconds = engine.core.identities.lives.silent(Who(name))
+        for part in state.held_by_epoch():
+            status.held.add(first=part.first, last=part.last, epoch=part.epoch)
+        _add_ranges(status.holes, state.holes())
+        _add_ranges(status.unreadable, state.unreadable)
+        _add_ranges(status.poisoned, state.poisoned)
+        if state.losses:
+            _add_ranges(status.accepted_losses, state.lost())
+        if state.ended:
+            status.ended_receivers.extend(ended_receivers(state))
+        if proxy := engine.proxy(name):
+            status.proxy = proxy
+        if limbo := engine.limbo_reason(state):
+            status.limbo = True
+            status.limbo_reason = limbo
+        if kept_because := self._releasing.kept_because(name):
+            status.kept_because = kept_because
+        for each in self._upkeep.repair.conflicts(state):
+            status.conflicts.add(other=each.other, first=each.part.first, last=each.part.last)
+        if (rows := self._making.progress_of(name)) is not None:
+            status.rows.CopyFrom(rows_status(rows, self._making.behind_seconds(state)))
+
+    def _add_receiver(
+        self,
+        status: store_v1.SourceStatus,
+        source: SourceName,
+        session_id: int,
+        receiver: ReceiverRecord,
+    ) -> None:
+        """Add the status of a receiver, with what only people want to know of it."""
+        each = status_of(session_id, receiver)
+        if (shown := application_to_wire(receiver.application)) is not None:
+            each.application.CopyFrom(shown)
+        lives = self._engine.core.identities.lives
+        each.inactive_seconds = lives.silent(Who(source, session_id))
+        status.receivers.append(each)
+
+
+@dataclass(slots=True)
+class _Sums:
+    """The sums over all sources of a store."""
+
+    messages: int = 0
+    bytes: int = 0
+    journal_bytes: int = 0
+    receivers: int = 0
+
+    def add(self, state: SourceState) -> None:
+        held = state.held
+        self.messages += held.ranges.count()
+        self.bytes += held.bytes
+        self.journal_bytes += state.journal_bytes
+        self.receivers += len(state.receivers)
+
+    def as_part(self, sources: int) -> store_v1.StatusResponse:
+        return store_v1.StatusResponse(
+            source_count=sources,
+            messages=self.messages,
+            bytes=self.bytes,
+            capacity=store_v1.CapacityStatus(bytes=self.journal_bytes, receivers=self.receivers),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """The lasting part of a source's status, and what it was made of. None of that changes."""
+
+    registration: Registration
+    application: Application
+    reg_id: int
+    encoded: bytes
+
+    def is_of(self, state: SourceState) -> bool:
+        """Return whether the source still is what this was made of."""
+        return (
+            self.registration is state.registration
+            and self.application is state.application
+            and self.reg_id == state.reg_id
+        )
+
+
+class _Lasting:
+    """The lasting part of each source's status, encoded once.
+
+    It has the policies and the stores of the source, and so it is most of the status.
+    """
+
+    def __init__(self, durability: Callable[[str], v1.Durability]) -> None:
+        """durability: returns that of a topic."""
+        self._durability = durability
+        self._encoded: dict[SourceName, _Encoded] = {}
+
+    def encoded(self, state: SourceState) -> bytes:
+        """Return the encoded SourceStatus that has the lasting fields alone."""
+        record, application = state.registration, state.application
+        known = self._encoded.get(record.name)
+        if known is not None and known.is_of(state):
+            return known.encoded
+        encoded = store_v1.SourceStatus(
+            information=record.information
+            or v1.SourceInformation(source=source_to_wire(record.name)),
             reg_id=state.reg_id,
             promised_epoch=record.promised_epoch,
             begun_epoch=record.begun_epoch,
-            live=state.live,
-            held=held_to_wire(state.held_by_epoch()),
-            holes=_ranges(state.holes()),
-            unreadable=_ranges(state.unreadable),
-            accepted_losses=_ranges(state.lost()),
-            poisoned=_ranges(state.poisoned),
-            stable_upto=held.stable_upto,
-            set_aside=held.set_aside,
-            receivers=receivers,
-            ended_receivers=ended_receivers(state),
-            may_miss_receivers=record.may_miss_receivers,
             lineage=lineage_to_wire(record.lineage),
-            inactive_seconds=engine.core.identities.lives.silent(Who(state.name)),
-            proxy=engine.proxy(state.name),
-            limbo=bool(limbo),
-            limbo_reason=limbo,
             membership=record.membership,
+            may_miss_receivers=record.may_miss_receivers,
             clean=record.clean,
-            retained_from=held.retained_from,
-            archived_upto=held.archived_upto,
-            journal_bytes=state.journal_bytes,
-            released_bytes=held.released_bytes,
-            kept_because=self._releasing.kept_because(state.name),
-            durability=engine.durability(state.name.topic),
-            conflicts=[
-                store_v1.Conflict(other=each.other, first=each.part.first, last=each.part.last)
-                for each in self._upkeep.repair.conflicts(state)
-            ],
-            application=application_to_wire(state.application),
-        )
+            durability=self._durability(record.name.topic),
+            application=application_to_wire(application),
+        ).SerializeToString()
+        self._encoded[record.name] = _Encoded(record, application, state.reg_id, encoded)
+        return encoded
 
-    async def _receivers(self, state: SourceState, turn: Turn) -> list[store_v1.ReceiverStatus]:
-        """Return every receiver, with what only people want to know of it."""
-        found, lives = list[store_v1.ReceiverStatus](), self._engine.core.identities.lives
-        for session_id, receiver in list(state.receivers.items()):
-            await turn.pause()
-            each = status_of(session_id, receiver)
-            if (shown := application_to_wire(receiver.application)) is not None:
-                each.application.CopyFrom(shown)
-            each.inactive_seconds = lives.silent(Who(state.name, session_id))
-            found.append(each)
-        return found
+    def forget_all_but(self, sources: Container[SourceName]) -> None:
+        """Forget the sources that the store no longer has."""
+        for name in [name for name in self._encoded if name not in sources]:
+            del self._encoded[name]
 
 
 def disk_bytes(directory: Path) -> int:
@@ -234,5 +323,8 @@ def disk_bytes(directory: Path) -> int:
     return total
 
 
-def _ranges(ranges: Iterable[Range]) -> list[v1.HeldRange]:
-    return [v1.HeldRange(first=item.first, last=item.last) for item in ranges]
+def _add_ranges(
+    into: RepeatedCompositeFieldContainer[v1.HeldRange], ranges: Iterable[Range]
+) -> None:
+    for item in ranges:
+        into.add(first=item.first, last=item.last)

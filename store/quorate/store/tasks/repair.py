@@ -11,7 +11,7 @@ import asyncio
 import logging
 import operator
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -433,26 +433,29 @@ class Repair:
 
     def conflicts(self, state: SourceState) -> list[Conflict]:
         """Return the conflicts of this store in one source, by the latest answers of its peers."""
-        case = self._cases.get(state.name, _Case())
+        case = self._cases.get(state.name)
+        compared = {} if case is None else case.compared
         answers = self._neighbours.answers()
-        if self._agree(state, case, answers):
+        if self._agree(state, compared, answers):
             return []
-        peers = {store: seen.view for store, seen in case.compared.items()}
+        peers = {store: seen.view for store, seen in compared.items()}
         for answer in answers:
             peers[answer.store] = view_of(answer, state.name)
         own = own_view(self._engine.core.store, state)
-        divergent = {store: seen.divergent for store, seen in case.compared.items()}
+        divergent = {store: seen.divergent for store, seen in compared.items()}
         return conflicts(own, peers.values(), divergent, state.refused)
 
     @staticmethod
-    def _agree(state: SourceState, case: _Case, answers: Iterable[PeerAnswer]) -> bool:
+    def _agree(
+        state: SourceState, compared: Mapping[str, _Compared], answers: Iterable[PeerAnswer]
+    ) -> bool:
         """Return whether all peers and the source have what the store has, as most do."""
         name, lineage = state.name, state.registration.lineage
         return (
             not state.refused
             and all(answer.knowledge(name).lineage == lineage for answer in answers)
             and not any(
-                seen.divergent or seen.view.lineage != lineage for seen in case.compared.values()
+                seen.divergent or seen.view.lineage != lineage for seen in compared.values()
             )
         )
 
