@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorate.protocol.figures import mean, newest_in, numbers_in, rate
+from quorate.protocol.figures import counted, mean, newest_in, numbers_in, rate
 from quorate.protocol.ranges import Range
 from quorate.v1.messages_pb2 import HeldRange
 
@@ -22,3 +22,8 @@ def test_a_mean_of_nothing_is_zero() -> None:
 def test_a_rate_is_never_below_zero() -> None:
     assert rate(30, 10, 4.0) == 5.0
     assert rate(0, 10, 4.0) == 0.0
+
+
+def test_one_thing_is_not_several() -> None:
+    told = [counted(number, "message") for number in (0, 1, 2, 20_000)]
+    assert told == ["0 messages", "1 message", "2 messages", "20,000 messages"]

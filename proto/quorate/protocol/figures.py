@@ -1,4 +1,4 @@
-"""Figures of stores, as the command and the monitor show them: counts, means and rates. Pure."""
+"""Figures of stores, as people are shown them: counts, means and rates. Pure."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ def numbers_in(ranges: Iterable[Ends]) -> int:
 def newest_in(ranges: Iterable[Ends]) -> int:
     """Return the highest sequence number in the ranges; -1: there is none."""
     return max((each.last for each in ranges), default=NOTHING)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things as people say it: 1 message, 2,000 messages."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def mean(total: float, count: int) -> float:

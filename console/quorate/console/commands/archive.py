@@ -27,7 +27,7 @@ from quorate.console.ui.settings import (
 )
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.exit_codes import FAILED
-from quorate.protocol.figures import numbers_in
+from quorate.protocol.figures import counted, numbers_in
 
 if TYPE_CHECKING:
     from quorate.pipeline.archive.archiving import ArchiveReport
@@ -119,7 +119,7 @@ def _show_archived(report: ArchiveReport, output: Output) -> None:
         case Output.TABLE:
             print_table("Archived", said["sources"], empty="no new messages")
             say(
-                f"{report.messages:,} messages in {report.seconds:.1f} s; "
+                f"{counted(report.messages, 'message')} in {report.seconds:.1f} s; "
                 f"{report.archive} has version {report.version}."
             )
     for note in report.notes:

@@ -24,6 +24,7 @@ from quorate.console.ui.output import (
 )
 from quorate.console.ui.settings import resolve
 from quorate.protocol.exit_codes import DONE
+from quorate.protocol.figures import counted
 
 if TYPE_CHECKING:
     from quorate.pipeline.audit.facts import Weight
@@ -150,10 +151,11 @@ def _show_tables(report: AuditReport) -> None:
         print_table("Receivers", receivers, empty="none")
     for each in report.sources:
         say(f"{each.source}: {each.summary}.", style=_STYLES[each.outcome.weight.name])
-    how = f"{report.read:,} messages read" if report.read else "no message had to be read"
-    say(f"{report.compared:,} messages compared at each store, {how}, in {report.seconds:.1f} s.")
+    how = f"{counted(report.read, 'message')} read" if report.read else "no message had to be read"
+    compared = counted(report.compared, "message")
+    say(f"{compared} compared at each store, {how}, in {report.seconds:.1f} s.")
     if report.archive:
-        say(f"{report.archived:,} messages of {report.archive} compared.")
+        say(f"{counted(report.archived, 'message')} of {report.archive} compared.")
     say(f"{report.summary}.", style=f"bold {_STYLES[report.outcome.weight.name]}")
 
 

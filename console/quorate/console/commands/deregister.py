@@ -21,6 +21,7 @@ from quorate.console.ui.output import (
 )
 from quorate.console.ui.running import run
 from quorate.console.ui.settings import resolve
+from quorate.protocol.figures import counted
 
 
 def deregister(
@@ -57,7 +58,10 @@ def deregister(
         what = f"receiver {session_id:#x} of {name}" if session_id else f"{name}"
         if not session_id:
             state = "which is alive" if found.live else "which is away"
-            say(f"{name}, {state}, has {found.messages:,} messages on {len(found.known_by)} stores")
+            say(
+                f"{name}, {state}, has {counted(found.messages, 'message')} on "
+                f"{counted(len(found.known_by), 'store')}"
+            )
         confirm(f"Have every store forget {what}?", yes)
     rows, errors = run(lambda: tell_all(found, name, session_id, settings.timeout))
     match settings.output:

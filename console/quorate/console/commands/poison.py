@@ -27,6 +27,7 @@ from quorate.console.ui.settings import (
     resolve,
 )
 from quorate.protocol.exit_codes import FAILED
+from quorate.protocol.figures import counted
 
 if TYPE_CHECKING:
     from quorate.console.group.repair import Row
@@ -135,7 +136,7 @@ def _decide(
     if not reached(answers):
         raise too_few("A mark of poison", answers)
     check_known(answers, name, part)
-    say(f"{len(part):,} messages, {part} of {name}.")
+    say(f"{counted(len(part), 'message')}, {part} of {name}.")
     confirm(asked, yes)
     said = f"{reason} (said by {getpass.getuser()})"
     rows = run(lambda: mark(answers, name, part, decision, said, settings.timeout))

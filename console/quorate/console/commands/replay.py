@@ -21,6 +21,7 @@ from quorate.console.ui.settings import GroupSettings, resolve
 from quorate.console.ui.warnings import show_warnings
 from quorate.protocol.bookmarks import Position
 from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.figures import counted
 from quorate.protocol.payloads import PayloadFormat
 from quorate.subscriber.options import Delivered, OnUnknownBookmark
 
@@ -254,7 +255,7 @@ class _Replaying:
             finally:
                 writer.end()
             if self.settings.output is Output.TABLE:
-                say(f"{self.printed:,} messages; position: {self.position}")
+                say(f"{counted(self.printed, 'message')}; position: {self.position}")
 
     async def _print(self, subscriber: Subscriber, writer: Writer[ReplayedMessage]) -> None:
         from quorate.subscriber import Completed, ReplayedBatch, ReplayedMessage

@@ -45,6 +45,7 @@ from quorate.console.ui.settings import (
 from quorate.console.ui.warnings import show_warnings
 from quorate.protocol.compression import Compression
 from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.figures import counted
 from quorate.protocol.identity import check_topic, parse_session_id
 from quorate.protocol.limits import MESSAGE_BYTES_MAX
 from quorate.protocol.times import seconds_of
@@ -346,7 +347,7 @@ class _Sending:
                 print_jsonl([summary])
             case Output.TABLE:
                 say(
-                    f"{sent:,} messages to {source.name} from {self.first}"
+                    f"{counted(sent, 'message')} to {source.name} from {self.first}"
                     + (f", {unstable:,} not known to be stable" if unstable else ", all stable")
                     + f", in {summary['seconds']} s",
                     style="yellow" if unstable else "",

@@ -14,6 +14,7 @@ from quorate.console.group.change_situation import NAMED_MAX, Situation, named
 from quorate.console.group.source_status import SourceView
 from quorate.console.group.store_change import layout_lines, names_of, peer_line
 from quorate.protocol.addresses import place_of
+from quorate.protocol.figures import counted
 from quorate.protocol.identity import StoreAddress
 from quorate.v1.store_pb2 import PeerStatus, StatusResponse
 
@@ -187,7 +188,9 @@ def _filled(situation: Situation) -> Step:
                 own = view.members.called.get(name, name)
                 if own not in view.state_only and own in situation.at:
                     lacking[own] = lacking.get(own, 0) + view.lacking.get(own, 0)
-    missing = ", ".join(f"{name} to get {n:,} messages" for name, n in lacking.items() if n)
+    missing = ", ".join(
+        f"{name} to get {counted(n, 'message')}" for name, n in lacking.items() if n
+    )
     if change.new is not None and situation.coming is None:
         missing = f"{change.new.name} to answer"
     return Step("The stores that stay have every stable message", missing, (

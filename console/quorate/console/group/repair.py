@@ -16,6 +16,7 @@ from quorate.console.group.channels import open_channel
 from quorate.console.group.source_status import name_of
 from quorate.console.group.status import ask
 from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
+from quorate.protocol.figures import counted
 from quorate.protocol.identity import SourceName, StoreAddress, parse_session_id
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION, SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
@@ -153,7 +154,7 @@ def prospect_of_loss(
     answers: Mapping[StoreAddress, StatusResponse | QuorateError], source: SourceName, lost: Range
 ) -> Prospect:
     """Return the word of each store about a range that is to be accepted as lost."""
-    lines = [f"{len(lost):,} messages, {lost} of {source}, would be lost for good."]
+    lines = [f"{counted(len(lost), 'message')}, {lost} of {source}, would be lost for good."]
     still_held: list[str] = []
     for store, answer in answers.items():
         if isinstance(answer, QuorateError):

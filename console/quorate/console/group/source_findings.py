@@ -12,6 +12,7 @@ from quorate.console.group.agreement import lineages_differ
 from quorate.console.group.findings import Bounds, Finding, Kind, Severity
 from quorate.console.group.row_findings import rows_behind
 from quorate.console.group.source_status import SourceView
+from quorate.protocol.figures import counted
 from quorate.protocol.identity import SourceName
 from quorate.v1.store_pb2 import SubscriptionStatus
 
@@ -65,7 +66,8 @@ def _receivers(view: SourceView, bounds: Bounds) -> Iterator[Finding]:
             end = f"`quorate deregister --source {view.name} --receiver {row['session_id']}`"
             yield Finding(
                 Severity.WARNING, Kind.RECEIVER, str(view.name),
-                f"Receiver {row['session_id']} is {row['lag']:,} messages behind in {view.name}.",
+                f"Receiver {row['session_id']} is {counted(row['lag'], 'message')} behind in "
+                f"{view.name}.",
                 "It is away or too slow. Retention may let messages go before it gets them, or "
                 "keep them for it.",
                 f"Start its application, or make it faster. If it is gone for good: {end}.",
@@ -109,7 +111,7 @@ def of_subscription(store: str, each: SubscriptionStatus, bounds: Bounds) -> Ite
         yield Finding(
             Severity.WARNING, Kind.SUBSCRIBER, store,
             f"The subscription of {each.client} to {each.topic or each.pattern} at store {store} "
-            f"is {each.behind:,} messages behind.",
+            f"is {counted(each.behind, 'message')} behind.",
             "It reads an old part of the journal, or its application is too slow.",
             "Look at it again. If it falls back further, make its application faster.",
         )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from quorate.pipeline.jobs.stats import StatsReport
 from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.figures import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,8 +65,8 @@ def draw(report: StatsReport) -> Figure:
     messages = sum(topic["messages"] for topic in report.topics)
     size = sum(topic["bytes"] for topic in report.topics)
     figure.suptitle(
-        f"{messages:,} messages, {_bytes(size)}: {_count(len(report.topics), 'topic')}, "
-        f"{_count(len(report.sources), 'source')}, {_count(len(report.gaps), 'gap')}",
+        f"{counted(messages, 'message')}, {_bytes(size)}: {counted(len(report.topics), 'topic')}, "
+        f"{counted(len(report.sources), 'source')}, {counted(len(report.gaps), 'gap')}",
         fontsize=14,
         fontweight="bold",
     )
@@ -214,10 +215,6 @@ def _span(seconds: float) -> str:
             rest = round(seconds % length / part)
             return f"{seconds // length:.0f} {unit}" + (f" {rest} {smaller}" if rest else "")
     raise AssertionError(seconds)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _bytes(count: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from quorate.protocol.figures import counted
 from quorate.store.monitor.group_view import GroupView, QueueView, SourceView, StoreView
 
 BEHIND_MESSAGES = 10_000
@@ -81,7 +82,7 @@ def _of_source(before: SourceView | None, after: SourceView) -> Iterator[tuple[L
     for store, held in after.stores.items():
         old = before.stores.get(store)
         if held.lacking and (old is None or not old.lacking):
-            yield Level.BAD, f"Store {store} lacks {held.lacking:,} messages of {name}"
+            yield Level.BAD, f"Store {store} lacks {counted(held.lacking, 'message')} of {name}"
         if old is not None and old.lacking and not held.lacking:
             yield Level.GOOD, f"Store {store} has all messages of {name} again"
     behind = {receiver.session: receiver.behind for receiver in before.receivers}

@@ -26,6 +26,7 @@ from quorate.protocol.errors import (
     QuorateError,
     TopicRefused,
 )
+from quorate.protocol.figures import counted
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import membership_to_wire, source_to_wire
@@ -372,7 +373,7 @@ class Repair:
             if not plan.lacking(own_view(store, state), stable_upto):
                 break
         if filled:
-            _log.info("repaired %d messages of %s", filled, state.name)
+            _log.info("repaired %s of %s", counted(filled, "message"), state.name)
 
     @staticmethod
     def _note_failed(state: SourceState, error: QuorateError) -> None:
