@@ -8,9 +8,11 @@ known to quorate.protocol.columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import repeat
+from operator import itemgetter
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -25,6 +27,7 @@ EXPIRY_BYTES = 8
 """The bytes of the time at which a message expires."""
 _DELETED = b"\x18\x01"  # field 3, varint
 _EXPIRES_TAG = b"\x21"  # field 4, 64 bits
+_key, _properties, _expires_ns = map(itemgetter, (0, 1, 3))
 
 
 class Attributes(NamedTuple):
@@ -56,6 +59,26 @@ class Attributes(NamedTuple):
 
 NO_ATTRIBUTES = Attributes()
 """The attributes of a message that has a payload only."""
+_attributes: Callable[[tuple[bytes, Mapping[str, bytes], bool, None]], Attributes] = partial(
+    tuple.__new__, Attributes
+)
+"""Make attributes of their fields. It is sooner done than by the name of their type."""
+
+
+def of_keys(keys: Sequence[bytes]) -> list[Attributes]:
+    """Return the attributes of messages that have keys and nothing else."""
+    nothing = NO_ATTRIBUTES
+    return list(
+        map(_attributes, zip(keys, repeat(nothing.properties), repeat(False), repeat(None)))
+    )
+
+
+def sizes_of(attributes: Sequence[Attributes]) -> list[int]:
+    """Return the bytes that the attributes of each message count."""
+    if any(map(_properties, attributes)) or set(map(_expires_ns, attributes)) - {None}:
+        return [own.size for own in attributes]
+    # Most have keys alone: `size` would say the same.
+    return [0 if key is None else len(key) + ATTRIBUTE_BYTES_MORE for key in map(_key, attributes)]
 
 
 def has_any(attributes: Iterable[Attributes]) -> bool:

@@ -79,7 +79,7 @@ def before_payloads(
         _PROPERTIES: _named(attributes),
         _TIMES: times,
         _FLAGS: _flags(attributes),
-        _EXPIRIES: _optional([_expiry(own) for own in map(_expires_ns, attributes)]),
+        _EXPIRIES: _expiries(list(map(_expires_ns, attributes))),
     }
     kinds = sum(kind for kind, column in columns.items() if column)
     return bytes((kinds,)), *chain.from_iterable(columns.values()), _lengths(lengths)
@@ -135,8 +135,11 @@ def _expiry_bytes(expires_ns: int) -> bytes:
     return expires_ns.to_bytes(EXPIRY_BYTES, "little", signed=True)
 
 
-def _expiry(expires_ns: int | None) -> bytes | None:
-    return None if expires_ns is None else _expiry_bytes(expires_ns)
+def _expiries(values: list[int | None]) -> Sequence[bytes]:
+    """Return the column of the times at which messages expire. Mostly none does."""
+    if values.count(None) == len(values):
+        return []
+    return _optional([None if value is None else _expiry_bytes(value) for value in values])
 
 
 def _flags(attributes: Sequence[Attributes]) -> list[bytes]:
@@ -158,9 +161,10 @@ def _optional(values: Sequence[bytes | None]) -> Sequence[bytes]:
 
 def _named(attributes: Sequence[Attributes]) -> list[bytes]:
     """Return the columns of properties, by name."""
-    properties = _by_name(map(_properties, attributes))
-    if not properties:
+    mappings = list(map(_properties, attributes))
+    if not any(mappings):
         return []
+    properties = _by_name(mappings)
     parts = [varint(len(properties))]
     for name in sorted(properties):
         raw = name.encode()

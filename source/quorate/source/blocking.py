@@ -32,6 +32,8 @@ from quorate.source.protocol.outgoing import (
     checked,
     checked_one,
     deletion,
+    one_ready,
+    ready_of,
 )
 from quorate.source.protocol.unstable import UnstableMessage
 from quorate.source.publish_store import PublishStore
@@ -163,9 +165,9 @@ class Source:
         size = len(payload)
         if size > window.usual_bytes_max:
             window.limit.check(size)
-            return self._send_all(Ready([payload], []), timeout, wait_quorum).start
+            return self._send_all(ready_of([payload], []), timeout, wait_quorum).start
         if self._slow:
-            return self._send_all(Ready([payload], []), timeout, wait_quorum).start
+            return self._send_all(ready_of([payload], []), timeout, wait_quorum).start
         with self._lock:
             sequence, sent_bytes = window.next_sequence, window.sent_bytes
             if sequence >= window.pause_at or sent_bytes >= window.pause_at_bytes:
@@ -206,7 +208,7 @@ class Source:
 
     def _send_one(self, message: Outgoing, timeout: float | None, wait_quorum: bool) -> int:
         payload, attributes = checked_one(message, self._window.limit, time_ns())
-        return self._send_all(Ready([payload], [attributes]), timeout, wait_quorum).start
+        return self._send_all(one_ready(payload, attributes), timeout, wait_quorum).start
 
     def send_many(
         self,

@@ -42,6 +42,8 @@ from quorate.source.protocol.outgoing import (
     checked,
     checked_one,
     deletion,
+    one_ready,
+    ready_of,
 )
 from quorate.source.protocol.unstable import UnstableMessage
 from quorate.source.publish_store import MemoryPublishStore, PublishStore
@@ -248,19 +250,20 @@ class Source:
     async def _send_one(self, message: Outgoing, timeout: float | None, wait_quorum: bool) -> int:
         window = self._window
         payload, attributes = checked_one(message, window.limit, time_ns())
-        if len(payload) + attributes.size > window.usual_bytes_max:
+        ready = one_ready(payload, attributes)
+        if ready.size > window.usual_bytes_max:
             return await self._send_large(payload, attributes, timeout, wait_quorum)
         while window.next_sequence >= window.pause_at or window.sent_bytes >= window.pause_at_bytes:
             await self._packer.make_room(timeout, wait_quorum)
         sequence = window.next_sequence
-        self._packer.add_one(payload, attributes)
+        self._packer.add_one(ready)
         return sequence
 
     async def _send_large(
         self, payload: bytes, attributes: Attributes, timeout: float | None, wait_quorum: bool
     ) -> int:
         self._window.limit.check(len(payload) + attributes.size)
-        ready = Ready([payload], [attributes] if has_any([attributes]) else [])
+        ready = ready_of([payload], [attributes] if has_any([attributes]) else [])
         return (await send_ready(self, ready, timeout, wait_quorum)).start
 
     async def send_many(
@@ -566,7 +569,7 @@ class _SyncedSource(Source):
 
     async def _send_one(self, message: Outgoing, timeout: float | None, wait_quorum: bool) -> int:
         payload, attributes = checked_one(message, self._window.limit, time_ns())
-        ready = Ready([payload], [attributes])
+        ready = one_ready(payload, attributes)
         return (await send_ready(self, ready, timeout, wait_quorum)).start
 
 

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, checked_attributes
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
@@ -14,11 +16,11 @@ from quorate.protocol.times import TIME_NS_MAX
 from quorate.source.protocol.outgoing import (
     Limit,
     Outgoing,
-    Ready,
     check_commit,
     checked,
     checked_one,
     deletion,
+    ready_of,
 )
 
 LIMIT = Limit(100)
@@ -43,7 +45,39 @@ def test_messages_with_and_without_attributes() -> None:
     expected = [NO_ATTRIBUTES, key, NO_ATTRIBUTES, properties]
     assert ready.attributes == expected
     assert ready.size == 4 + key.size + properties.size
-    assert ready.part(1, 3) == Ready([b"1", b"2"], expected[1:3])
+    assert ready.part(1, 3) == ready_of([b"1", b"2"], expected[1:3])
+
+
+keys = st.binary(max_size=40)
+messages_with_keys = st.builds(Outgoing, st.binary(max_size=9), keys)
+messages_of_any_kind = st.builds(
+    Outgoing,
+    st.binary(max_size=9),
+    st.none() | keys,
+    st.just({}) | st.just({"name": b"value"}),
+    st.none() | st.just(5),
+    st.booleans(),
+)
+
+
+@given(
+    st.lists(messages_with_keys, min_size=1)
+    | st.lists(messages_with_keys | messages_of_any_kind, min_size=1)
+)
+def test_many_messages_are_checked_as_each_one_is(messages: list[bytes | Outgoing]) -> None:
+    each = [checked_one(message, LIMIT, 7) for message in messages]  # type: ignore[arg-type]
+    ready = checked(messages, LIMIT, 7)
+    assert ready.payloads == [payload for payload, _ in each]
+    attributes = [own for _, own in each]
+    assert (ready.attributes or [NO_ATTRIBUTES] * len(each)) == attributes
+    assert all(type(own) is Attributes for own in ready.attributes)
+    assert ready.sizes == [len(payload) + own.size for payload, own in each]
+
+
+def test_one_of_many_messages_with_keys_is_too_large() -> None:
+    many = [Outgoing(b"", b"k"), Outgoing(b"", b"k" * 100), Outgoing(b"", b"k")]
+    with pytest.raises(MessageTooLarge):
+        checked(many, LIMIT, 0)
 
 
 def test_an_empty_key_is_kept() -> None:

@@ -27,7 +27,7 @@ from quorate.protocol.layout import Layout
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, MESSAGE_BYTES_USUAL
 from quorate.protocol.tls import tls_of_environment
 from quorate.source import Source
-from quorate.source.protocol.outgoing import Ready
+from quorate.source.protocol.outgoing import ready_of
 
 TIME_PROPERTY = "original-time"
 """The property with the original time of a message: ISO 8601, UTC, to the microsecond."""
@@ -268,7 +268,7 @@ class _Target:
         """
         position = self.position
         assert position is not None
-        ready = Ready(
+        ready = ready_of(
             [payload for each in self._waiting for payload in each.payloads],
             [own for each in self._waiting for own in each.attributes],
         )

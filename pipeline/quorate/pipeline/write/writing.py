@@ -36,7 +36,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.tls import tls_of_environment
 from quorate.source import Source, SourceOptions
-from quorate.source.protocol.outgoing import Ready
+from quorate.source.protocol.outgoing import Ready, ready_of
 from quorate.source.source import commit_ready, lineage_of, receipt_of
 from quorate.transport.delays import lacks_quorum, retrying
 
@@ -302,7 +302,7 @@ class _Topic:
         assert self._progress is not None
         commit = self._progress.commit(rows)
         marker = commit.marker.encoded()
-        ready = Ready(commit.rows.payloads, commit.rows.attributes)
+        ready = ready_of(commit.rows.payloads, commit.rows.attributes)
         try:
             await commit_patiently(self._source, ready, marker, self._options.timeout)
         except Fenced as error:

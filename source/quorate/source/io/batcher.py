@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
+from quorate.protocol.attributes import NO_ATTRIBUTES
 from quorate.protocol.errors import NotRegistered, QuorateError
 from quorate.protocol.limits import MESSAGE_BYTES_USUAL
 from quorate.protocol.timeouts import check_timeout
@@ -274,10 +274,9 @@ class Packer:
         else:
             self._add(chunk, size, time_ns)
 
-    def add_one(self, payload: bytes, attributes: Attributes) -> None:
+    def add_one(self, message: Ready) -> None:
         """Accept a message for which there is room."""
-        size = len(payload) + attributes.size
-        self._add(Ready([payload], [attributes]), size, time.time_ns())
+        self._add(message, message.size, time.time_ns())
 
     def _add(self, messages: Ready, size: int, time_ns: int) -> None:
         """Accept messages; size: their bytes. They are in the publish store before they count."""

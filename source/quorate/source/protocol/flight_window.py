@@ -25,7 +25,7 @@ from quorate.protocol.limits import (
     SEQUENCE_MAX,
 )
 from quorate.source.options import FlightBehaviour, SourceOptions
-from quorate.source.protocol.outgoing import Limit, fill_up, size_of
+from quorate.source.protocol.outgoing import Limit, fill_up, message_sizes
 
 
 class Gathered(NamedTuple):
@@ -246,7 +246,7 @@ class Window:
                 self.packed_bytes = self.sent_bytes
             else:
                 del payloads[count:], attributes[count:]
-                self.packed_bytes += sum(map(len, payloads)) + size_of(attributes)
+                self.packed_bytes += sum(message_sizes(payloads, attributes))
             self.refresh()
             return Gathered(first, payloads, attributes, times)
 
@@ -263,9 +263,8 @@ class Window:
         ):
             # A large message has a batch of its own.
             return count if newest <= MESSAGE_BYTES_USUAL else max(1, count - 1)
-        sizes = list(map(len, payloads[:BATCH_MESSAGES_MAX]))
-        for number, each in enumerate(attributes[: len(sizes)]):
-            sizes[number] += each.size
+        most = BATCH_MESSAGES_MAX
+        sizes = message_sizes(payloads[:most], attributes[:most])
         count = next(
             (
                 number
