@@ -17,6 +17,7 @@ from quorate.protocol.bookmarks import NO_PLACE, Place, Position
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import position_from_wire, position_to_wire
+from quorate.store.node import StoreNode
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -160,6 +161,47 @@ def subscribed(client: Client, delivered: store_v1.Delivered) -> Any:
             protocol_version=PROTOCOL_VERSION, topic=ORDERS.topic, delivered=delivered
         )
     )
+
+
+@contextmanager
+def readers_busy(node: StoreNode) -> Iterator[None]:
+    """Keep all threads that read for a store busy."""
+    is_over, readers = threading.Event(), node._executor
+    for _ in range(readers._max_workers):
+        readers.submit(is_over.wait)
+    try:
+        yield
+    finally:
+        is_over.set()
+
+
+async def test_who_follows_what_is_durable_waits_for_no_thread(tmp_path: Path) -> None:
+    async with running(tmp_path) as node, Client(node.address) as client:
+        orders = await client.stream()
+        call = subscribed(client, store_v1.DELIVERED_DURABLE)
+        while not (await call.read()).completed:
+            pass
+        with readers_busy(node):
+            await orders.append(0, 4)
+            assert await given(call, 4) == [0, 1, 2, 3, 4]
+        call.cancel()
+
+
+async def test_who_follows_what_is_stable_waits_for_no_thread(tmp_path: Path) -> None:
+    async with running(tmp_path) as node, Client(node.address) as client:
+        orders = await client.stream()
+        call = subscribed(client, store_v1.DELIVERED_STABLE)
+        while not (await call.read()).completed:
+            pass
+        with readers_busy(node):
+            await orders.append(0, 4)
+            await orders.append(5, 9)
+            await orders.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=4))
+            assert await given(call, 4) == [0, 1, 2, 3, 4]
+            # The walk has passed these, so they are found by their numbers.
+            await orders.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=9))
+            assert await given(call, 9) == [5, 6, 7, 8, 9]
+        call.cancel()
 
 
 async def test_what_becomes_stable_is_given_before_the_disk_has_more(

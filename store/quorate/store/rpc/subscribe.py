@@ -1,8 +1,8 @@
 """The call Subscribe: the journal in its order from a position on, and then what comes.
 
-quorate.store.rules.walk decides what is given when. Here batches are read, in bounded chunks and
-away from the event loop, and packed. The next chunk is read once the client has taken the last: a
-slow subscriber slows itself alone.
+quorate.store.rules.walk decides what is given when. Here batches are read, in bounded chunks, and
+packed. They are read away from the event loop, but for the few that have just been written. The
+next chunk is read once the client has taken the last: a slow subscriber slows itself alone.
 """
 
 from __future__ import annotations
@@ -43,6 +43,14 @@ from quorate.v1 import store_pb2 as store_v1
 
 _CHUNK_BYTES = 1024 * 1024
 _CHUNK_ROWS_MAX = 256
+_AT_ONCE_ROWS = 4
+"""The most rows that the event loop reads itself.
+
+Who follows the journal reads them just after they were written, so they are in memory. A thread
+would be woken for them, and would wait for Python's lock.
+"""
+_AT_ONCE_MESSAGES = 64
+"""The most messages that are taken to be among these rows."""
 _RESPONSE_BYTES = 256 * 1024
 _LOOKS_AT_CLOCK_SECONDS = 60.0
 
@@ -234,8 +242,10 @@ class Subscription:
         if walk.journal_at >= end:
             self._is_at_end = True
             return []
-        rows, self._is_at_end = await self._run(
-            rows_from, engine.reads, walk.journal_at, _CHUNK_ROWS_MAX, _CHUNK_BYTES, end
+        at, rows_max = walk.journal_at, _CHUNK_ROWS_MAX
+        run = self._at_once if end - at <= _AT_ONCE_ROWS else self._run
+        rows, self._is_at_end = await run(
+            partial(rows_from, engine.reads, at, rows_max, _CHUNK_BYTES, end)
         )
         found: list[store_v1.Given | Piece] = []
         for row in rows:
@@ -271,8 +281,13 @@ class Subscription:
         wanted = walk.owes(source, stream)
         if wanted is None:
             return found
-        stored = await self._run(
-            _read_passed, engine.reads, state.reg_id, source, wanted, walk.journal_at
+        run, count = self._run, _CHUNK_ROWS_MAX
+        if len(wanted) <= _AT_ONCE_MESSAGES:
+            run, count = self._at_once, _AT_ONCE_ROWS
+        stored = await run(
+            partial(
+                _read_passed, engine.reads, state.reg_id, source, wanted, walk.journal_at, count
+            )
         )
         if not stored:
             return found
@@ -325,9 +340,11 @@ class Subscription:
         stream = stream_of(state, given_upto(state, self._delivered))
         return replace(stream, poisoned=state.poisoned) if state.poisoned else stream
 
-    async def _run(self, function: Callable[..., T], *arguments: object) -> T:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, function, *arguments)
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    async def _at_once(self, work: Callable[[], T]) -> T:
+        return work()
 
     # -- packing ----------------------------------------------------------------------------
 
@@ -338,7 +355,7 @@ class Subscription:
             return
         self._walk.reading = _first_of_large(found)
         if not self._wanted.is_everything:
-            found = await self._run(self._wanted.left_of, self._engine.reads, found)
+            found = await self._run(partial(self._wanted.left_of, self._engine.reads, found))
         response, size = store_v1.SubscribeResponse(), 0
         for each in found:
             if isinstance(each, Piece) and each.large is not None:
@@ -369,11 +386,11 @@ class Subscription:
         select, reads = self._wanted.select, self._engine.reads
         if select is None:
             for number in range(large.count):
-                data = await self._run(read_fragment, reads, large, number)
+                data = await self._run(partial(read_fragment, reads, large, number))
                 yield _fragment(piece, number * FRAGMENT_BYTES, large.size, data)
             return
         form = self._wanted.payload_of(large.header.source.topic)
-        left = await self._run(large_left, select, form, reads, large)
+        left = await self._run(partial(large_left, select, form, reads, large))
         if isinstance(left, LargeBatch):
             for at, data in fragments_of(left):
                 yield _fragment(piece, at, left.size, data)
@@ -384,13 +401,13 @@ class Subscription:
 
 
 def _read_passed(
-    reads: Reads, reg_id: int, source: SourceName, wanted: Range, journal_at: int
+    reads: Reads, reg_id: int, source: SourceName, wanted: Range, journal_at: int, count: int
 ) -> Sequence[StoredBatch]:
-    """Return batches of a range, as far as a walk has passed them. In a thread, in one go."""
-    upto = passed_upto(reads, reg_id, wanted, journal_at, _CHUNK_ROWS_MAX)
+    """Return so many batches of a range at most, as far as a walk has passed them."""
+    upto = passed_upto(reads, reg_id, wanted, journal_at, count)
     if upto < wanted.first:
         return []
-    return read_rows(reads, reg_id, source, Range(wanted.first, upto), _CHUNK_ROWS_MAX)
+    return read_rows(reads, reg_id, source, Range(wanted.first, upto), count)
 
 
 def _cause(missing: Missing) -> v1.Lookup:
