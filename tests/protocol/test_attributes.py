@@ -14,6 +14,8 @@ from quorate.protocol.attributes import (
     checked_attributes,
     decode_attributes,
     encode_attributes,
+    of_keys,
+    sizes_of,
 )
 from quorate.protocol.errors import CorruptBatch, InvalidArgument
 from quorate.protocol.times import TIME_NS_MAX
@@ -31,6 +33,22 @@ def test_round_trip(
     attributes = checked_attributes(key, properties, deleted, expires_ns)
     assert decode_attributes(encode_attributes(attributes)) == attributes
     assert attributes == (key, properties, deleted, expires_ns)
+
+
+WITH_KEYS = st.builds(Attributes, KEYS)
+ANY = st.builds(Attributes, KEYS, PROPERTIES, st.booleans(), EXPIRIES)
+
+
+@given(st.lists(WITH_KEYS) | st.lists(ANY))
+def test_the_sizes_of_many_are_those_of_each(attributes: list[Attributes]) -> None:
+    assert sizes_of(attributes) == [own.size for own in attributes]
+
+
+@given(st.lists(st.binary(max_size=300)))
+def test_attributes_of_keys_alone(keys: list[bytes]) -> None:
+    made = of_keys(keys)
+    assert made == [checked_attributes(key) for key in keys]
+    assert all(type(own) is Attributes for own in made)
 
 
 @given(KEYS, PROPERTIES, st.booleans(), EXPIRIES)
