@@ -1,6 +1,6 @@
 """The figures of several runs as one: medians, and how far the runs are apart.
 
-Figures keep their places. What is no figure, such as a setting, is that of the first run.
+Figures keep their places. Settings are those of the first run.
 """
 
 from __future__ import annotations
