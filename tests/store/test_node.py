@@ -125,6 +125,41 @@ async def test_a_data_directory_in_use_is_left_alone(tmp_path: Path) -> None:
             await StoreNode(configuration(tmp_path)).start()
 
 
+async def test_a_store_that_is_stopped_while_it_starts_ends_cleanly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, stops = asyncio.Event(), threading.Event()
+    loop, sources = asyncio.get_running_loop(), seams.STORE_STARTUP_SOURCES.real()
+
+    def slow(*arguments: Any) -> Any:
+        loop.call_soon_threadsafe(reads.set)
+        assert stops.wait(60)
+        return sources(*arguments)
+
+    seams.STORE_STARTUP_SOURCES.replace(monkeypatch, slow)
+    node = StoreNode(configuration(tmp_path))
+    starting = asyncio.create_task(node.start())
+    await reads.wait()
+    stopping = asyncio.create_task(node.stop())
+    await asyncio.sleep(0)
+    stops.set()
+    await asyncio.gather(starting, stopping)
+    await node.wait()
+    assert all(task.done() for task in node._tasks)
+    async with running(tmp_path):  # nothing holds the directory
+        pass
+
+
+async def test_a_store_that_cannot_start_can_be_stopped(tmp_path: Path) -> None:
+    node = StoreNode(configuration(tmp_path, disk_free_min_bytes=2**60))
+    with pytest.raises(StorageFailed):
+        await node.start()
+    await node.stop()
+    assert node._stopping is not None
+    await node._stopping
+    await node.wait()
+
+
 async def test_it_says_how_others_reach_it(tmp_path: Path) -> None:
     async with running(tmp_path, advertise="store.example:7301") as node:
         assert node.address == "store.example:7301"

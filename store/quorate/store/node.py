@@ -144,6 +144,8 @@ class StoreNode:
         self._executor = ThreadPoolExecutor(_READERS, "quorate-read")
         self._server = new_server(configuration.connections_max)
         self._stopped = asyncio.Event()
+        self._opening = asyncio.Lock()
+        """Held by a start and by a stop: a stop waits for the end of the start."""
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
         self._failure: QuorateError | None = None
@@ -165,14 +167,19 @@ class StoreNode:
         DataDirectoryOlder, DataDirectoryCorrupt, NotFounded, or ConfigurationInvalid. Raises
         InvalidArgument if the store cannot listen on the address now.
         """
-        try:
-            await self._start()
-        except BaseException:
-            await self._release()
-            raise
+        async with self._opening:
+            try:
+                await self._start()
+            except BaseException:
+                await self._release()
+                self._stopped.set()
+                raise
 
     async def stop(self) -> None:
-        """Refuse new calls, commit what was submitted, and close everything."""
+        """Refuse new calls, commit what was submitted, and close everything.
+
+        A store that is still starting is stopped once it has started.
+        """
         self._begin_to_stop(StoreStopping(self._configuration.name))
         await self._stopped.wait()
 
@@ -583,7 +590,9 @@ class StoreNode:
 
     async def _stop(self) -> None:
         try:
-            await self._release()
+            async with self._opening:
+                if not self._stopped.is_set():
+                    await self._release()
         finally:
             self._stopped.set()
         _log.info("store %s has stopped", self._configuration.name)
@@ -700,10 +709,11 @@ async def _run(
     await node.start()
     # A collection holds Python's lock, and would go through all of this again and again.
     gc.freeze()
-    manager.ready()
     telling = asyncio.create_task(manager.run(lambda: _status(node)))
-    if on_ready is not None:
-        on_ready(node.address)
+    if not signals:
+        manager.ready()
+        if on_ready is not None:
+            on_ready(node.address)
     try:
         await node.wait()
     finally:
