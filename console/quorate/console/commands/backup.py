@@ -72,7 +72,7 @@ def backup(
         }
     made = complete(directory, parts)
     _show(made, failures, form, directory)
-    if failures or made.problems:
+    if made.problems:
         raise typer.Exit(FAILED)
 
 
