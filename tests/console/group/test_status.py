@@ -1,15 +1,18 @@
 """What the stores say, put side by side: lags, holes, and when that is unhealthy."""
 
+import asyncio
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 from tests import seams
 from typer.testing import CliRunner
 
-from quorate.console.group.status import compare
+from quorate.console.group.queues import Answers as QueueAnswers
+from quorate.console.group.source_status import Answers
+from quorate.console.group.status import GroupStatus, compare, look_twice
 from quorate.console.main import app
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.identity import SourceName, StoreAddress
@@ -68,6 +71,50 @@ def test_a_group_that_agrees_is_healthy() -> None:
     (receiver,) = status.receivers
     assert receiver["acknowledged_upto"] == 89
     assert receiver["lag"] == 10
+
+
+@pytest.mark.parametrize(
+    ("second", "healthy"),
+    [((150, 199, 120), True), ((90, 199, 98), False)],
+    ids=["each has what was stable before", "one has it alone"],
+)
+def test_stores_that_answer_one_after_the_other_lack_nothing(
+    second: tuple[int, ...], healthy: bool
+) -> None:
+    """While a source sends, the last store to answer knows of messages that the first had not."""
+    quorum = Policy((Group("stores", ("a", "b", "c"), IntragroupRule.QUORUM),))
+
+    def at(name: str, upto: int) -> StatusResponse:
+        one = source(upto, stable=upto)
+        one.membership.CopyFrom(membership_to_wire(Membership((quorum,), (quorum,))))
+        return store(name, one)
+
+    asked = 0
+
+    async def ask() -> tuple[Answers, QueueAnswers]:
+        nonlocal asked
+        asked += 1
+        uptos = (90, 99, 98) if asked == 1 else second
+        return group(*map(at, "abc", uptos)), {}
+
+    def judge(answers: Answers, queues: QueueAnswers, due: Mapping[SourceName, int]) -> GroupStatus:
+        assert due == ({} if asked == 1 else {ORDERS: 99})
+        return compare(answers, 1000, queues=queues, due=due)
+
+    status = asyncio.run(look_twice(ask, judge))
+    assert (status.healthy, asked) == (healthy, 2)
+
+
+def test_a_group_that_lacks_nothing_is_looked_at_once() -> None:
+    async def ask() -> tuple[Answers, QueueAnswers]:
+        asked.append(1)
+        return group(store("a", source(99)), Unreachable("host:1", "refused")), {}
+
+    asked: list[int] = []
+    status = asyncio.run(
+        look_twice(ask, lambda answers, queues, due: compare(answers, 0, queues=queues, due=due))
+    )
+    assert (status.healthy, len(asked)) == (False, 1)
 
 
 def test_a_disk_that_can_not_be_read_and_gives_no_space_back_is_a_problem() -> None:

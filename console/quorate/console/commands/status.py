@@ -28,6 +28,8 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.exit_codes import UNHEALTHY
 
 if TYPE_CHECKING:
+    from quorate.console.group.queues import Answers as QueueAnswers
+    from quorate.console.group.source_status import Answers
     from quorate.console.group.status import GroupStatus
 
 _FOR_PEOPLE = {
@@ -116,19 +118,26 @@ def status(
     from quorate.console.group.status import (
         ask_all,
         compare,
+        look_twice,
         too_few,
         until_healthy,
     )
     from quorate.protocol.errors import QuorateError
 
-    async def look() -> GroupStatus:
+    async def ask() -> tuple[Answers, QueueAnswers]:
         answers, queues = await asyncio.gather(
             ask_all(settings.stores, settings.timeout, pattern),
             ask_unless(pattern, settings.stores, settings.timeout),
         )
         if all(isinstance(answer, QuorateError) for answer in answers.values()):
             raise too_few("The status", answers)
-        return compare(answers, lag_max, limit, without, queues)
+        return answers, queues
+
+    async def look() -> GroupStatus:
+        return await look_twice(
+            ask,
+            lambda answers, queues, due: compare(answers, lag_max, limit, without, queues, due),
+        )
 
     group = run(lambda: until_healthy(look, wait))
     _show(group, settings.output)

@@ -137,6 +137,25 @@ async def until_healthy(look: Callable[[], Awaitable[GroupStatus]], seconds: flo
         await asyncio.sleep(min(delay(HEALTH, looks), left))
 
 
+async def look_twice(
+    ask: Callable[[], Awaitable[tuple[Answers, QueueAnswers]]],
+    judge: Callable[[Answers, QueueAnswers, Mapping[SourceName, int]], GroupStatus],
+) -> GroupStatus:
+    """Return the judgement of one look; of a second look, if stores seemed to lack messages.
+
+    The stores answer one after the other. So one store may report messages as stable that another
+    one took only after its answer. The second look counts what was stable at the first look.
+    """
+    answers, queues = await ask()
+    status = judge(answers, queues, {})
+    if status.healthy:
+        return status
+    live = [view for view in views_of(answers) if view.is_live]
+    if not any(any(view.lacking.values()) for view in live):
+        return status
+    return judge(*await ask(), {view.name: view.stable_upto for view in live})
+
+
 def too_few(what: str, answers: Mapping[StoreAddress, object]) -> QuorateError:
     """Return the error for an operation that too few stores answered; of one store, its own."""
     failures = {
@@ -162,6 +181,7 @@ def compare(
     limit: int = 0,
     without: str = "",
     queues: QueueAnswers = MappingProxyType({}),
+    due: Mapping[SourceName, int] | None = None,
 ) -> GroupStatus:
     """Return rows and problems.
 
@@ -174,6 +194,8 @@ def compare(
     problem. Empty: none is to stop.
 
     queues: what each store reports of its queues. One that no store dispatches is a problem.
+
+    due: the number up to which stores should have all that is stable, of some sources.
     """
     status = GroupStatus(limit)
     for answer in answers.values():
@@ -185,7 +207,7 @@ def compare(
     reached = [answer for answer in answers.values() if isinstance(answer, StatusResponse)]
     status.problems += map(str, same_store_twice(reached))
     status.problems += map(str, undispatched(queues))
-    views = views_of(answers)
+    views = views_of(answers, due)
     lacking: Counter[str] = Counter()
     for view in views:
         lacking.update({s: n for s, n in view.lacking.items() if view.counts(s)})
