@@ -55,7 +55,7 @@ test-again: $(STAMP) ## run the tests that failed last once more, one after the 
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none --maxfail 1
 
 test-page: $(STAMP) ## run the tests of the live page in a browser; CHROMIUM=/usr/bin/chromium
-	QUORATE_NEEDS_BROWSER=1 $(BIN)/python -m pytest -m long tests/store/monitor/test_page.py tests/store/monitor/test_readers.py
+	NEEDS_BROWSER=1 $(BIN)/python -m pytest -m long tests/store/monitor/test_page.py tests/store/monitor/test_readers.py
 
 simulate: $(CORE) ## run simulated worlds: SEEDS=1000 of them, from FIRST=0 on, on JOBS processes
 	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) $(if $(LINES),--lines $(LINES))

@@ -1,13 +1,15 @@
 """Flags win over variables, variables over the file; what is unknown is refused."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.test_documents import ROOT
 
 from quorate.console.ui.exits import OUTPUT_KEY
 from quorate.console.ui.output import Output
-from quorate.console.ui.settings import resolve
+from quorate.console.ui.settings import check_variables, resolve
 from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
 
 
@@ -59,6 +61,17 @@ def test_an_unknown_variable_is_refused_with_a_suggestion(environment: dict[str,
     with pytest.raises(ConfigurationInvalid, match="did you mean QUORATE_STORES") as caught:
         resolve({}, environment=environment)
     assert "QUORATE_STORE" in caught.value.problems
+
+
+def test_make_and_the_files_of_deploy_set_only_variables_that_are_known() -> None:
+    """Stores that tests start would refuse any other one, and so would a service."""
+    files = [ROOT / "Makefile", ROOT / ".ci" / "run"]
+    files += [path for path in (ROOT / "deploy").rglob("*") if path.is_file()]
+    text = "\n".join(path.read_text() for path in files)
+    text = re.sub("#.*", "", text)
+    names = set(re.findall(r"\bQUORATE_[A-Z_]+\b", text))
+    assert names
+    check_variables(dict.fromkeys(names, ""))
 
 
 def test_every_problem_of_the_file_is_told_at_once(environment: dict[str, str]) -> None:

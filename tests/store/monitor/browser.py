@@ -18,7 +18,7 @@ _OPTIONS = [
 _WAIT_MS = 40_000
 
 needs_browser = pytest.mark.skipif(
-    not CHROMIUM.exists() and "QUORATE_NEEDS_BROWSER" not in os.environ,
+    not CHROMIUM.exists() and "NEEDS_BROWSER" not in os.environ,
     reason="no Chromium at " + str(CHROMIUM),
 )
 
