@@ -1,7 +1,8 @@
 """`make package`: builds the sdist and the wheel, and installs them as users would.
 
 Each extra is installed into a fresh environment of its own, by each Python that this machine has.
-Nothing here publishes anything.
+The last lines say which Pythons were tried, and which are not on this machine. Nothing here
+publishes anything.
 """
 
 from __future__ import annotations
@@ -126,27 +127,50 @@ def check_installation(python: Path, distribution: Path, extra: str) -> None:
             raise Failed(f"quorate --version says {said!r} instead of {VERSION}")
 
 
+@dataclass(frozen=True, slots=True)
+class Pythons:
+    """The chosen versions of Python, as far as this machine has them."""
+
+    found: dict[str, Path]
+    """The interpreters of those that are there, by version."""
+    missing: tuple[str, ...]
+
+    @classmethod
+    def among(cls, versions: Sequence[str]) -> Pythons:
+        """Look for these versions on this machine."""
+        found = {version: python for version in versions if (python := interpreter(version))}
+        return cls(found, tuple(version for version in versions if version not in found))
+
+    def __str__(self) -> str:
+        """Return which were tried and which not, for people."""
+        tried = (f"tried: Python {version}, {path}" for version, path in self.found.items())
+        skipped = (
+            f"NOT TRIED: Python {version} is not on this machine. Install it, and run "
+            f'`make package PYTHONS="{version}"`'
+            for version in self.missing
+        )
+        return "\n".join((*tried, *skipped))
+
+
 def installations(
-    built: Built, pythons: Sequence[str], extras: Sequence[str]
+    built: Built, pythons: Pythons, extras: Sequence[str]
 ) -> Iterator[tuple[str, Path, Path, str]]:
     """Yield what is to be installed: a name, the interpreter, the distribution and the extra."""
-    for version in pythons:
-        python = interpreter(version)
-        if python is None:
-            print(f"SKIPPED: Python {version} is not on this machine", flush=True)
-            continue
+    for version, python in pythons.found.items():
         for extra in extras:
             yield f"Python {version}, extra {extra}", python, built.wheel, extra
         yield f"Python {version}, from the sdist", python, built.sdist, NO_EXTRA
 
 
-def package(directory: Path, pythons: Sequence[str], extras: Sequence[str]) -> Built:
+def package(directory: Path, versions: Sequence[str], extras: Sequence[str]) -> Built:
     """Build everything and check each installation. Raises Failed after the last of them."""
+    pythons = Pythons.among(versions)
+    if not pythons.found:
+        raise Failed(f"this machine has none of the chosen Pythons:\n{pythons}")
     built = build(directory)
     for path in (built.wheel, built.sdist):
         print(f"built {path.name}, {path.stat().st_size:,} bytes", flush=True)
     problems: list[str] = []
-    done = 0
     for name, python, distribution, extra in installations(built, pythons, extras):
         try:
             check_installation(python, distribution, extra)
@@ -154,12 +178,10 @@ def package(directory: Path, pythons: Sequence[str], extras: Sequence[str]) -> B
             problems.append(f"{name}: {error}")
             print(f"FAILED: {name}", flush=True)
         else:
-            done += 1
             print(f"ok: {name}", flush=True)
+    print(pythons, flush=True)
     if problems:
         raise Failed("\n".join(problems))
-    if not done:
-        raise Failed("nothing was installed: this machine has none of the chosen Pythons")
     return built
 
 

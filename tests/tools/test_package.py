@@ -9,7 +9,18 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tools.package import IMPORTS, NO_EXTRA, PROJECT, PYTHONS, ROOT, VERSION, interpreter
+from tools import package
+from tools.package import (
+    IMPORTS,
+    NO_EXTRA,
+    PROJECT,
+    PYTHONS,
+    ROOT,
+    VERSION,
+    Built,
+    Failed,
+    interpreter,
+)
 
 _PATIENCE_SECONDS = 300.0
 
@@ -105,3 +116,55 @@ def test_the_python_that_runs_is_found_and_one_that_is_not_there_is_not() -> Non
     mine = f"{sys.version_info.major}.{sys.version_info.minor}"
     assert interpreter(mine) is not None
     assert interpreter("3.0") is None
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, str]]:
+    """Return the installations, none of which is made. This machine has Python 3.12 and 3.13."""
+    made: list[tuple[Path, str]] = []
+    there = {version: Path(f"/opt/python{version}") for version in ("3.12", "3.13")}
+
+    def check(python: Path, _: Path, extra: str) -> None:
+        made.append((python, extra))
+        if (python, extra) == (there["3.13"], "store"):
+            raise Failed("pip failed")
+
+    monkeypatch.setattr(package, "interpreter", there.get)
+    monkeypatch.setattr(package, "build", lambda _: Built(Path(__file__), Path(__file__)))
+    monkeypatch.setattr(package, "check_installation", check)
+    return made
+
+
+def test_the_pythons_that_were_tried_and_those_that_are_not_there_are_told(
+    checked: list[tuple[Path, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package.package(tmp_path, ("3.11", "3.12", "3.14"), (NO_EXTRA,))
+    assert checked == [(Path("/opt/python3.12"), NO_EXTRA)] * 2
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "tried: Python 3.12, /opt/python3.12",
+        "NOT TRIED: Python 3.11 is not on this machine. Install it, and run "
+        '`make package PYTHONS="3.11"`',
+        "NOT TRIED: Python 3.14 is not on this machine. Install it, and run "
+        '`make package PYTHONS="3.14"`',
+    ]
+
+
+def test_an_installation_that_fails_does_not_hide_what_was_tried(
+    checked: list[tuple[Path, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(Failed, match=r"Python 3\.13, extra store: pip failed"):
+        package.package(tmp_path, ("3.12", "3.13"), ("store",))
+    assert len(checked) == 4
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "ok: Python 3.13, from the sdist",
+        "tried: Python 3.12, /opt/python3.12",
+        "tried: Python 3.13, /opt/python3.13",
+    ]
+
+
+def test_without_any_of_the_pythons_nothing_is_built(
+    checked: list[tuple[Path, str]], tmp_path: Path
+) -> None:
+    with pytest.raises(Failed, match=r"none of the chosen Pythons:\nNOT TRIED: Python 3\.14"):
+        package.package(tmp_path, ("3.14",), (NO_EXTRA,))
+    assert not checked
