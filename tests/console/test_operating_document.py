@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.console.command import Ran, quorate
@@ -52,10 +54,22 @@ def shown(beginning: str) -> Iterator[tuple[list[str], str]]:
         yield shlex.split(line, comments=True), output
 
 
+def first(beginning: str) -> tuple[list[str], str]:
+    """Return the first command of the page that begins so."""
+    begins = (each for each in CONSOLES if each.startswith(f"$ quorate {beginning}"))
+    line, _, output = next(begins).removeprefix("$ quorate ").partition("\n")
+    return shlex.split(line), output
+
+
 def only(beginning: str) -> tuple[list[str], str]:
     """Return the only command of such a block."""
     (found,) = shown(beginning)
     return found
+
+
+def answered(output: str) -> str:
+    """Return what a command shows in a document, without the question that a person answered."""
+    return re.sub(r"^.*\[y/N\]: y\n", "", output, flags=re.M)
 
 
 def shape(text: str) -> list[str]:
@@ -91,9 +105,15 @@ async def fill(
         await stream.close()
 
 
-async def status(group: Group) -> dict[str, object]:
+def is_quiet(seen: dict[str, Any]) -> bool:
+    """Return whether no store repairs, and each receiver has acknowledged something."""
+    acknowledged = [row["acknowledged_upto"] for row in seen["receivers"]]
+    return min(acknowledged) >= 0 and {row["repair"] for row in seen["stores"]} == {"idle"}
+
+
+async def status(group: Group) -> dict[str, Any]:
     result = await run(group, ["status", "-o", "json"])
-    read: dict[str, object] = json.loads(result.out)
+    read: dict[str, Any] = json.loads(result.out)
     return read
 
 
@@ -106,6 +126,58 @@ async def test_what_is_wrong_when_a_store_was_killed(found: Found) -> None:
     assert shape(result.out) == shape(output)
 
 
+async def test_a_group_in_which_all_is_well(found: Found) -> None:
+    group = await found(*"abc")
+    words, output = first("status\n")
+    async with connect(named(group)) as client, client.source("orders", session_id=1) as source:
+        for number in range(4):
+            await source.publish(b"%d" % number)
+        async with client.receiver("orders", session_id=2) as receiver:
+            for _ in range(4):  # Taking a message acknowledges the one before.
+                assert await receiver.receive(timeout=30) is not None
+            while not is_quiet(await status(group)):  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.1)
+            result = await run(group, words)
+    assert result.code == 0, result.err
+    assert shape(result.out + result.err) == shape(output)
+
+
+async def test_a_file_of_a_store_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, output = only("store validate")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / words[-1]).write_text(
+        'name = "store a"\ndata_directory = "data"\nlisten = "nowhere"\nretention_bytes = -1\n'
+        'durabilty = "fsync"\n[[topic]]\npattern = "("\n'
+    )
+    result = await quorate(*words)
+    assert (result.code, result.err) == (78, output)
+
+
+@pytest.mark.expects_log("by an operator")
+async def test_messages_are_marked_as_poison(found: Found, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "ada")
+    group = await found(*"abc")
+    for name in "abc":
+        await fill(group, name, [range(300)])
+    for words, output in shown("poison add"):
+        result = await run(group, words, *(["--yes"] if words[1] == "add" else []))
+        assert result.code == 0, result.err
+        assert shape(result.err + result.out) == shape(answered(output))
+
+
+async def test_stores_repair_and_list_their_journal(found: Found) -> None:
+    group = await found(*"abc")
+    for name in "abc":
+        await fill(group, name, [range(300)])
+    for beginning in ("repair", "journal --by"):
+        words, output = only(beginning)
+        result = await run(group, words)
+        assert result.code == 0, result.err
+        assert shape(result.out + result.err) == shape(output)
+
+
 @pytest.mark.expects_log("by an operator|in limbo|lacks|waits for|does not take")
 async def test_a_store_is_readmitted_and_the_others_leave_limbo(found: Found) -> None:
     group = await found(*STORES)
@@ -113,9 +185,10 @@ async def test_a_store_is_readmitted_and_the_others_leave_limbo(found: Found) ->
         await source.publish(b"x")
     await group.wipe("store-b", "store-c")
     await group.start("store-b", "store-c")
-    words, _ = only("store readmit")
+    words, output = only("store readmit")
     result = await run(group, words, "--yes")
     assert result.code == 0, result.err
+    assert shape(result.err + result.out) == shape(answered(output))
     await group.vouching(*STORES)
     losses = (await status(group))["losses"]
     assert isinstance(losses, list)
@@ -127,9 +200,10 @@ async def test_a_loss_is_accepted(found: Found) -> None:
     group = await found(*STORES)
     for name in STORES:
         await fill(group, name, [range(120), range(141, 150)])
-    words, _ = only("loss accept")
+    words, output = only("loss accept")
     result = await run(group, words, "--yes")
     assert result.code == 0, result.err
+    assert shape(result.err + result.out) == shape(answered(output))
     async with group.client("store-a") as client:
         assert (await client.fetch(source=ORDERS)).missing == [(120, 140, v1.LOOKUP_LOST)]
 
@@ -140,9 +214,11 @@ async def test_a_conflict_is_settled(found: Found) -> None:
     await fill(group, "store-a", [range(20)])
     await fill(group, "store-b", [range(20)], salt="other ")
     assert (await run(group, ["repair"])).code == 1
-    words, _ = only("conflict settle")
+    words, output = only("conflict settle")
     result = await run(group, words, "--yes")
     assert result.code == 0, result.err
+    *before, after = result.err.splitlines(keepends=True)
+    assert shape("".join(before) + result.out + after) == shape(answered(output))
     assert (await run(group, ["repair"])).code == 0
 
 
@@ -199,11 +275,12 @@ async def test_a_receiver_and_a_source_are_forgotten(found: Found) -> None:
         await source.publish(b"x")
         async with client.receiver("orders", session_id=2) as receiver:
             assert await receiver.receive(timeout=30) is not None
-    commands = [words for words, _ in shown("deregister")]
-    assert ["--receiver" in words for words in commands] == [True, False]
-    for words in commands:
-        result = await run(group, words, "--yes")
+    commands = list(shown("deregister"))
+    assert ["--receiver" in words for words, _ in commands] == [True, False]
+    for words, output in commands:
+        result = await run(group, words)
         assert result.code == 0, result.err
+        assert shape(result.out) == shape(output)
     assert (await status(group))["sources"] == []
 
 
