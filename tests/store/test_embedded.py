@@ -75,7 +75,8 @@ async def test_what_the_check_refuses_ends_the_source_and_is_not_kept(tmp_path: 
         await again.close()
 
 
-@pytest.mark.expects_log("refused BatchRefused|does not take")
+# On a busy machine repair asks a peer that does not have the message yet.
+@pytest.mark.expects_log("refused BatchRefused|does not take|no peer could give it")
 async def test_a_refusal_of_one_store_only_does_not_hold_up_the_source(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         nodes = [
