@@ -332,16 +332,17 @@ FETCHER_STEP_BYTES_BUSY = Seam(FETCHER, "_STEP_BYTES_BUSY")
 FILLER_REST = Seam(FETCHER, "Filler.rest")
 
 LIFECYCLE = "quorate.store.tasks.lifecycle"
-ASKED_FOR_IN_LIFECYCLE = Seam(LIFECYCLE, "asked_for")
 BEGUN_ANEW_IN_LIFECYCLE = Seam(LIFECYCLE, "begun_anew")
 DEREGISTERED_SINCE_IN_LIFECYCLE = Seam(LIFECYCLE, "deregistered_since")
-GIVEN_UP_IN_LIFECYCLE = Seam(LIFECYCLE, "given_up")
+IS_HEARD_OF_IN_LIFECYCLE = Seam(LIFECYCLE, "is_heard_of")
 JUDGE_SOURCE_IN_LIFECYCLE = Seam(LIFECYCLE, "judge_source")
 KEEPER_DEREGISTER_RECEIVER = Seam(LIFECYCLE, "Keeper._deregister_receiver")
 KEEPER_IS_GONE_AT_ONCE = Seam(LIFECYCLE, "Keeper._is_gone_at_once")
+KEEPER_IS_OVER = Seam(LIFECYCLE, "Keeper._is_over")
 KEEPER_LOOK_AT = Seam(LIFECYCLE, "Keeper._look_at")
 LIFECYCLE_LOOK_SECONDS = Seam(LIFECYCLE, "LOOK_SECONDS")
 LIFECYCLE_PURGE_ROWS = Seam(LIFECYCLE, "PURGE_ROWS")
+MAY_EXPIRE_IN_LIFECYCLE = Seam(LIFECYCLE, "may_expire")
 SETTLED_IN_LIFECYCLE = Seam(LIFECYCLE, "settled")
 
 PEER_ANSWERS = "quorate.store.tasks.peer_answers"

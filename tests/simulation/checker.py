@@ -367,7 +367,7 @@ class Checker:
             self._dropped.add(store)
         if not all(each.alive for each in self.stores.values()):
             self._world.reach("deleted while a store was away", store)
-        self.endings.buried(store, tombstone, any_deleted=bool(self._life.deleted - {store}))
+        self.endings.buried(store, tombstone, self._in_force)
         self._life.deleted.add(store)
 
     def synced(self, store: str, writes: Sequence[Write]) -> None:

@@ -40,6 +40,8 @@ days where a partition is minutes."""
 GRACE_SECONDS = 1e6
 FOR_EVER = Lifetimes()
 NONE_PROMISED: Mapping[str, int] = MappingProxyType({})
+VOTE_SECONDS = 3.0
+"""So long ago, in the time of the world, others may have said that they do not hear the source."""
 LOOK_SECONDS_MAX = 5.0
 """A store dates a sign of life by its last look around, which may be so long ago."""
 
@@ -115,6 +117,8 @@ class Endings:
         self._require = require
         self._signs: dict[tuple[str, int], float] = {}
         self._streams: Counter[str] = Counter()
+        self._open_since: dict[str, float] = {}
+        """By store to which the source streams: since when."""
         self._restarted: set[str] = set()
         """Stores that know by the wall clock alone how long some are silent."""
         self.tombstones: dict[str, Tombstone] = {}
@@ -141,9 +145,14 @@ class Endings:
         """The source's stream to this store opens, or is over."""
         self.sign(store)
         self._streams[store] += 1 if opens else -1
+        if self._streams[store] > 0:
+            self._open_since.setdefault(store, self._world.now)
+        else:
+            self._open_since.pop(store, None)
 
     def stops(self, store: str) -> None:
         """A process of the store ends, and with it every stream to it."""
+        self._open_since.pop(store, None)
         if self._streams.pop(store, 0) > 0:
             self.sign(store)
         self._restarted.add(store)
@@ -216,8 +225,11 @@ class Endings:
 
     # Deletions.
 
-    def buried(self, store: str, tombstone: Tombstone, *, any_deleted: bool) -> None:
-        """A tombstone is on its way to the disk of this store; the first time it is news."""
+    def buried(self, store: str, tombstone: Tombstone, rules: Sequence[Setup]) -> None:
+        """A tombstone is on its way to the disk of this store; the first time it is news.
+
+        rules: in force.
+        """
         known = self.tombstones.get(store)
         self.tombstones[store] = tombstone
         self._ends.pop(store, None)
@@ -234,14 +246,18 @@ class Endings:
             )
             return
         self._require(tombstone.cause == DELETION_EXPIRED, "I1", f"{store} deletes for no reason")
-        if tombstone.blind and any_deleted:
-            # It may not get out of limbo any more: nobody who vouches has it.
-            self._world.reach("deleted in limbo as all others have", "%s %s", store, epoch)
-            return
-        self._world.reach("deleted as its time is over", "%s %s", store, epoch)
+        how = "deleted in limbo" if tombstone.blind else "deleted"
+        self._world.reach(f"{how} as its time is over", "%s %s", store, epoch)
         self._check_silent(store, 0, self._mortality.sources, "I1")
         self._require(
             self._streams[store] <= 0, "I1", f"{store} deletes a source that streams to it"
+        )
+        since = self._world.now - VOTE_SECONDS
+        hear = {each for each, at in self._open_since.items() if at < since}
+        self._require(
+            not any(setup.stable(hear) for setup in rules),
+            "I1",
+            f"{store} deletes a source that streams to {sorted(hear)}",
         )
 
     def receivers_ended(self, store: str, writes: Iterable[Write]) -> dict[int, int]:

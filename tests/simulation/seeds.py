@@ -151,7 +151,7 @@ RARER = (
 RAREST = (
     "batch overlaps what is held",
     "one epoch decided by two",
-    "deleted in limbo as all others have",
+    "deleted in limbo as its time is over",
     "limbo ended by an operator",
     "stream ended by an operator",
     "receiver over before it started",

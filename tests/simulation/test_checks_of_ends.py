@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests import seams
+from tests.simulation import endings
 from tests.simulation.endings import Mortality
 from tests.simulation.rules import Party, Setup
 from tests.simulation.script import Script
@@ -146,7 +148,10 @@ def test_what_is_said_to_a_copy_does_not_say_that_its_store_hears_it() -> None:
 
 @pytest.mark.expects_log("state lifetime is over")
 def test_an_answer_that_does_not_count_is_no_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The source streams to A and B alone, and nothing that they say of it counts at C."""
+    """The source streams to A and B alone, and nothing that they say of it counts at C. C, which
+    would hear them before it deletes anything, does not ask."""
+    seams.MAY_EXPIRE_IN_LIFECYCLE.replace(monkeypatch, lambda *_: True)
+    monkeypatch.setattr(endings, "VOTE_SECONDS", 60.0)
     script = Script(0, {**MORTAL, "lets_go": False})
     script.until_complete()
     script.cut("source1", C)

@@ -111,7 +111,7 @@ HAZARDS = {
         "who_deleted_it_never_had_it",
         "one_store_deletes_for_all",
         "a_blocking_set_deletes_for_all",
-        "limbo_is_given_up_at_once",
+        "nobody_is_asked_before_a_source_expires",
         "signs_of_life_do_not_count",
         "anyone_may_deregister",
         "nobody_is_told_what_was_ended",

@@ -603,41 +603,36 @@ def _expires_under_who_waits(to: pytest.MonkeyPatch) -> None:
     seams.SOURCE_REGISTRATION_TIME_PASSES.replace(to, lambda *_: None)
 
 
-def _the_others_are_away_for_long(script: Script) -> None:
-    """A source registers while B and C are down, for longer than A keeps what nobody asks for."""
+def _the_others_are_out_of_reach_for_long(script: Script) -> None:
+    """A source registers that reaches A alone, for longer than A and B keep what nobody asks for.
+    C is down."""
     _begin(script)
     script.source.kill()
-    for store in (B, C):
-        script.stores[store].crash()
-    script.start_source()
+    script.stores[C].crash()
+    script.start_source(B, C)
     script.run(2 * KEPT_SECONDS)
     script.checker.require(script.knows(A), "I6", "it expired while its source waited for others")
-    for store in (B, C):
-        script.stores[store].start()
+    script.stores[C].start()
+    script.network.heal()
     script.until_complete()
 
 
 def _expired_stays_expired(to: pytest.MonkeyPatch) -> None:
     """A store that let a source expire gives nothing back before that streams again elsewhere."""
-    seams.ASKED_FOR_IN_LIFECYCLE.replace(to, lambda *_: None)
+    seams.IS_HEARD_OF_IN_LIFECYCLE.replace(to, lambda *_: False)
 
 
-def _one_let_it_expire_and_one_lost_it(script: Script) -> None:
-    """B lets the source expire, and C is wiped. A has heard of the source since, and keeps it: all
-    that was stable is there, once B gives back what it has."""
+def _two_let_it_expire_that_hear_nobody(script: Script) -> None:
+    """A and B let the source expire. C does not, as the next source reaches it; so that one finds
+    what the first one has sent."""
     _begin(script)
     script.source.kill()
-    free = script.cut(C, A, B)
-    script.wipe(C)
-    script.run(KEPT_SECONDS / 2)
-    second = script.start_source(B, C)
-    script.until(lambda: script.promised(A) == 2)
-    second.kill()
-    script.until(lambda: not script.knows(B))
-    free()
-    third = script.start_source()
+    script.cut(C, A, B)
+    second = script.start_source(A, B)
+    script.until(lambda: not script.knows(A) and not script.knows(B))
+    script.network.heal()
     script.until_complete()
-    script.until(lambda: third.core.registration.lineage.epoch_at(0) == 1)
+    script.until(lambda: second.core.registration.lineage.epoch_at(0) == 1)
 
 
 GUARDS = (
@@ -677,8 +672,13 @@ GUARDS = (
     Guard(_hung_stores_are_waited_for, _one_store_hangs, "I6"),
     Guard(_replaced_ones_come_back, _replaced_and_told_so_by_one, "I6"),
     Guard(_withdrawn_stays_consumed, _consumed_and_withdrawn, "I4"),
-    Guard(_expires_under_who_waits, _the_others_are_away_for_long, "I6", {"mortality": MORTAL}),
-    Guard(_expired_stays_expired, _one_let_it_expire_and_one_lost_it, "I6", {"mortality": MORTAL}),
+    Guard(
+        _expires_under_who_waits,
+        _the_others_are_out_of_reach_for_long,
+        "I6",
+        {"mortality": MORTAL},
+    ),
+    Guard(_expired_stays_expired, _two_let_it_expire_that_hear_nobody, "I6", {"mortality": MORTAL}),
     Guard(_receivers_take_void_batches, _a_store_gives_what_is_void, "I3"),
     # What it attaches to, and what it asks for the lineage, is the same source.
     Guard(_stable_of_any_epoch, _stable_in_a_lineage_that_is_not_known, "I3", seeds=10),

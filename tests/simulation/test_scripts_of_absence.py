@@ -73,7 +73,8 @@ def _wiped_before_another_one_has_it(script: Script) -> None:
 
 def _limbo_is_never_given_up(to: pytest.MonkeyPatch) -> None:
     """A store in limbo waits for somebody who vouches, though nobody will any more."""
-    seams.GIVEN_UP_IN_LIFECYCLE.replace(to, lambda *_: False)
+    real = seams.KEEPER_IS_OVER.real()
+    seams.KEEPER_IS_OVER.replace(to, lambda self, state: not state.limbo and real(self, state))
 
 
 def _in_limbo_while_the_others_delete_it(script: Script) -> None:

@@ -200,8 +200,10 @@ def _given_back_while_another_deletes_it(script: Script) -> None:
     script.cut("source2", C)
     script.cut(C, B)
     kept.remove(C)
-    script.until(lambda: not script.knows(C))
+    lives = script.stores[C].core.identities.lives
+    script.until(lambda: lives.overdue(Who(source)))
     ask_c()
+    script.until(lambda: not script.knows(C))
     script.run(0.5)
     script.network.heal()
     script.mute(B, A)
@@ -309,8 +311,8 @@ def _only_where_it_goes_is_believed(to: pytest.MonkeyPatch) -> None:
 
 
 def _expired_in_the_middle_of_a_move(script: Script) -> None:
-    """The source dies while it moves from A, B and C to A, B and D. All but C let it expire; then
-    it is back."""
+    """The source dies while it moves from A, B and C to A, B and D. All but C, which they do not
+    hear, let it expire; then it is back."""
     kept = {C}
     _keep_alive(script, kept)
     _begin(script)
@@ -320,38 +322,12 @@ def _expired_in_the_middle_of_a_move(script: Script) -> None:
     moving = (A, B, C, D)
     script.until(lambda: all(script.knows(each) and script.begun(each) == 2 for each in moving))
     second.kill()
+    free = script.cut(C, A, B, D)
     script.until(lambda: not any(map(script.knows, (A, B, D))))
+    free()
     script.start_source()
     script.run(1.0)
     kept.clear()
-    script.until_complete()
-
-
-def _who_asks_again_is_not_heard(to: pytest.MonkeyPatch) -> None:
-    """A store that let a source expire goes only by newer promises of its peers."""
-    real = seams.ASKED_FOR_IN_LIFECYCLE.real()
-    seams.ASKED_FOR_IN_LIFECYCLE.replace(to, lambda tombstone, view, _: real(tombstone, view))
-
-
-def _expired_where_it_was_cut_off(script: Script) -> None:
-    """B and C promise the next source, which does not hear that, and they hear no more of it until
-    they have let it expire. It waits for them, and A keeps it."""
-    _begin(script)
-    script.source.kill()
-    apart: dict[str, Free] = {}
-
-    def promised(store: str) -> bool:
-        if script.promised(store) == 2 and store not in apart:
-            apart[store] = script.cut("source2", store)
-        return store in apart
-
-    script.start_source()
-    script.until(lambda: promised(B) & promised(C))
-    script.until(lambda: not script.knows(B) and not script.knows(C))
-    script.checker.require(script.promised(A) == 2, "I6", "A has let it expire, too")
-    for store, free in apart.items():
-        script.withhold(store, "source2")
-        free()
     script.until_complete()
 
 
@@ -495,7 +471,13 @@ def _left_ones_are_back_when_the_new_ones_have_deleted_it(script: Script) -> Non
     second = script.start_source()
     moving = second.core.registration
     script.until(lambda: second.core.epoch == 3)
-    script.until_decided(second, lambda: script.cut(F, *ALL, D, E, "source2"))
+    ways: list[Free] = []
+
+    def cut_off() -> None:
+        ways.append(script.cut(F, *ALL, D, E))
+        script.cut(F, "source2")
+
+    script.until_decided(second, cut_off)
     assert len(moving.membership.to_policies) == 1
     script.until(lambda: moving.final and moving.phase is Phase.CONFIRMING)
     script.cut("source2", *ALL)
@@ -504,7 +486,9 @@ def _left_ones_are_back_when_the_new_ones_have_deleted_it(script: Script) -> Non
     second.kill()
     for store in ALL:
         script.stores[store].crash()
-    script.until(lambda: not any(map(script.knows, (D, E, F))))
+    script.until(lambda: not any(map(script.knows, (D, E))))
+    ways[0]()
+    script.until(lambda: not script.knows(F))
     script.network.heal()
     _all_have_deleted(script, D, E)
     for store in ALL:
@@ -541,12 +525,6 @@ GUARDS = (
         "I1",
         {"setups": (majority_of(ALL), majority_of((A, C))), "lets_go": False, "proxies": True},
         seeds=10,
-    ),
-    Guard(
-        _who_asks_again_is_not_heard,
-        _expired_where_it_was_cut_off,
-        "I6",
-        {"mortality": Mortality(Lifetimes(0.0, 80.0))},
     ),
     Guard(
         _whoever_was_named_is_waited_for,
@@ -587,7 +565,7 @@ GUARDS = (
         _begins_go_on_with_what_was_deleted,
         _decided_before_all_is_deleted,
         "I6",
-        {**MORTAL, "outlives": True},
+        {"mortality": Mortality(Lifetimes(0.0, 5.0)), "outlives": True},
     ),
     Guard(
         _new_streams_begin_with_nothing,

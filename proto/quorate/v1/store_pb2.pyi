@@ -13,6 +13,12 @@ class Poison(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     POISON_MARKED: _ClassVar[Poison]
     POISON_REMOVED: _ClassVar[Poison]
 
+class Owner(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OWNER_UNKNOWN: _ClassVar[Owner]
+    OWNER_HEARD: _ClassVar[Owner]
+    OWNER_SILENT: _ClassVar[Owner]
+
 class Deletion(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DELETION_UNSPECIFIED: _ClassVar[Deletion]
@@ -36,6 +42,9 @@ class LeftReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 POISON_UNSPECIFIED: Poison
 POISON_MARKED: Poison
 POISON_REMOVED: Poison
+OWNER_UNKNOWN: Owner
+OWNER_HEARD: Owner
+OWNER_SILENT: Owner
 DELETION_UNSPECIFIED: Deletion
 DELETION_EXPIRED: Deletion
 DELETION_DEREGISTERED: Deletion
@@ -923,7 +932,7 @@ class StoreInventory(_message.Message):
     def __init__(self, store: _Optional[_Union[Greeting, _Mapping]] = ..., limbo: bool = ..., blank: bool = ..., founders: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ..., remembered: _Optional[_Union[Greeting, _Mapping]] = ..., known: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ...) -> None: ...
 
 class SourceInventory(_message.Message):
-    __slots__ = ("source", "promised_epoch", "promised_to", "begun_epoch", "lineage", "membership", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id", "deletion", "proxy", "retained_from", "markers", "durability", "ended_epoch", "ended_receivers", "may_miss_receivers", "spent_receiver_epoch", "deleted_upto", "journal_bytes", "finished", "poison", "archived_upto")
+    __slots__ = ("source", "promised_epoch", "promised_to", "begun_epoch", "lineage", "membership", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id", "deletion", "proxy", "retained_from", "markers", "durability", "ended_epoch", "ended_receivers", "may_miss_receivers", "spent_receiver_epoch", "deleted_upto", "journal_bytes", "finished", "poison", "archived_upto", "owner")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PROMISED_TO_FIELD_NUMBER: _ClassVar[int]
@@ -953,6 +962,7 @@ class SourceInventory(_message.Message):
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     POISON_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_UPTO_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     promised_epoch: int
     promised_to: bytes
@@ -982,7 +992,8 @@ class SourceInventory(_message.Message):
     finished: bool
     poison: _containers.RepeatedCompositeFieldContainer[LossRecord]
     archived_upto: int
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., promised_to: _Optional[bytes] = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., limbo: bool = ..., live: bool = ..., clean: bool = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reg_id: _Optional[int] = ..., deletion: _Optional[_Union[Deletion, str]] = ..., proxy: bool = ..., retained_from: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_epoch: _Optional[int] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., spent_receiver_epoch: _Optional[int] = ..., deleted_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., finished: bool = ..., poison: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., archived_upto: _Optional[int] = ...) -> None: ...
+    owner: Owner
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., promised_to: _Optional[bytes] = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., limbo: bool = ..., live: bool = ..., clean: bool = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reg_id: _Optional[int] = ..., deletion: _Optional[_Union[Deletion, str]] = ..., proxy: bool = ..., retained_from: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_epoch: _Optional[int] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., spent_receiver_epoch: _Optional[int] = ..., deleted_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., finished: bool = ..., poison: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., archived_upto: _Optional[int] = ..., owner: _Optional[_Union[Owner, str]] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
     __slots__ = ("protocol_version", "topic_pattern", "before_ns", "unread_too")

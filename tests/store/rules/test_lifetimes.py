@@ -23,6 +23,7 @@ from quorate.store.rules.lifetimes import (
 )
 from quorate.store.storage.records import Malformed
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1.store_pb2 import OWNER_HEARD, OWNER_SILENT, OWNER_UNKNOWN
 
 SOURCE = Who(ORDERS)
 RECEIVER = Who(ORDERS, 0x20)
@@ -135,6 +136,24 @@ def test_what_a_peer_heard_keeps_it_alive_but_revokes_no_goodbye() -> None:
     assert not clocked.lives.protected(SOURCE)
     clocked.pass_by(15)
     assert not clocked.lives.overdue(SOURCE)
+
+
+def test_a_store_tells_what_it_has_heard_of_an_owner() -> None:
+    """A start protects the source, and says nothing of its owner."""
+    clocked = Clocked(Lifetimes(0, 20))
+    lives = clocked.lives
+    assert lives.owner(SOURCE) == OWNER_UNKNOWN
+    clocked.pass_by(5)
+    lives.heard(SOURCE)
+    clocked.pass_by(19)
+    assert lives.owner(SOURCE) == OWNER_HEARD
+    clocked.pass_by(2)
+    assert lives.owner(SOURCE) == OWNER_SILENT
+    lives.stays(SOURCE)
+    assert lives.owner(SOURCE) == OWNER_HEARD
+    for_ever = Clocked().lives
+    for_ever.heard(SOURCE)
+    assert for_ever.owner(SOURCE) == OWNER_UNKNOWN
 
 
 def test_a_start_of_the_store_protects_those_that_may_not_have_come_back_yet() -> None:

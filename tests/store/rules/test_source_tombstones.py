@@ -352,24 +352,6 @@ async def test_it_comes_back_for_a_stream_that_its_promise_may_be_for() -> None:
 
 
 @pytest.mark.expects_log("lives on elsewhere")
-async def test_it_comes_back_for_who_asks_once_more_for_what_a_peer_promised_it_too() -> None:
-    world = World()
-    filled(world)
-    bury(world)
-    kept = keeping(world, answer("s2", knowledge()))
-    with pytest.raises(Fenced):
-        world.promise(1, instance=b"b")
-    await kept.look(1.0)
-    assert ORDERS not in world.core.sources, "nobody has asked again whom it was promised"
-    assert world.promise(1).limbo == DELETED_HERE
-    await kept.look(2.0)
-    assert not world.promise(1).limbo
-    bury(world)
-    await kept.look(3.0)
-    assert ORDERS not in world.core.sources, "it has not asked since"
-
-
-@pytest.mark.expects_log("lives on elsewhere")
 async def test_it_comes_back_with_what_was_accepted_as_lost() -> None:
     """Whoever hears only of the gap takes what is behind it for what was never stable."""
     world = World()

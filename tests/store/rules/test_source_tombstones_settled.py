@@ -38,13 +38,13 @@ from quorate.store.rules.peer_knowledge import (
 )
 from quorate.store.rules.source_tombstones import (
     View,
-    asked_for,
     awaited,
     begun_anew,
     deregistered_since,
-    given_up,
     gone_everywhere,
+    is_heard_of,
     lives_on,
+    may_expire,
 )
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -123,18 +123,32 @@ def test_a_store_that_lost_everything_need_not_be_waited_for_if_the_rest_knows_a
     assert not gone_everywhere(buried(), view(answer("s2"), still))
 
 
-def test_who_is_in_limbo_gives_up_what_nobody_vouches_for_any_more() -> None:
-    record = buried().registration
-    gone = answer("s2", knowledge(deletion=EXPIRED, limbo=True))
-    unsure = answer("s3", knowledge(limbo=True))
-    assert given_up(record, view(gone, unsure))
-    assert given_up(record, view(gone, answer("s3")))
-    assert not given_up(record, view(gone, unsure, complete=False))
-    assert not given_up(record, view(gone, answer("s3", knowledge())))
-    assert not given_up(record, view(unsure, answer("s2")))
-    outdated = answer("s2", knowledge(deletion=EXPIRED, limbo=True, begun_epoch=0))
-    assert not given_up(record, view(outdated, unsure))
-    assert not given_up(record, view(answer("s2", knowledge(deletion=DEREGISTERED)), unsure))
+HEARD = knowledge(owner=store_v1.OWNER_HEARD)
+SILENT = knowledge(owner=store_v1.OWNER_SILENT)
+GONE = knowledge(deletion=EXPIRED, limbo=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "complete", "may"),
+    [
+        ((answer("s2", SILENT),), False, True),
+        ((answer("s2", GONE),), False, True),
+        ((answer("s2"),), False, True),
+        ((answer("s2", knowledge()),), False, False),
+        ((answer("s2", limbo=True),), False, False),
+        ((), False, False),
+        ((answer("s2", SILENT), answer("s3", HEARD)), True, False),
+        ((answer("s2", SILENT), answer("s3", knowledge())), True, True),
+        ((answer("s2", SILENT), answer("s9", HEARD)), True, True),
+        ((answer("s9", SILENT),), True, True),
+        ((), True, True),
+    ],
+)
+def test_a_source_expires_once_a_blocking_set_or_all_have_heard_nothing(
+    said: tuple[PeerAnswer, ...], complete: bool, may: bool
+) -> None:
+    """A store that the source does not name has no say in it while the others suffice."""
+    assert may_expire(buried().registration, view(*said, complete=complete)) == may
 
 
 def test_a_deregistration_is_settled_once_nobody_can_miss_it() -> None:
@@ -252,38 +266,30 @@ def test_it_lives_on_where_it_streams_or_has_begun_a_newer_epoch() -> None:
     assert not lives_on(one, view(answer("s2", knowledge(begun_epoch=2, deletion=EXPIRED))))
 
 
-def test_one_that_expired_is_asked_for_where_a_peer_that_has_it_promised_more_since() -> None:
-    back = knowledge(promised_epoch=2, promised_to=b"b")
-    assert asked_for(buried(), view(answer("s2", back))) == back
-    assert asked_for(buried(), view(answer("s2", knowledge()))) is None
-    ended = replace(back, ended_epoch=1)
-    for other in (replace(back, deletion=EXPIRED), replace(back, begun_epoch=0), ended):
-        assert asked_for(buried(), view(answer("s2", other))) is None
-    later = replace(back, promised_epoch=3)
-    assert asked_for(buried(), view(answer("s2", back), answer("s3", later))) == later
-    assert asked_for(buried(DEREGISTERED), view(answer("s2", back))) is None
-
-
-def test_one_that_asks_here_again_is_asked_for_where_a_peer_promised_it_the_same() -> None:
-    """It was cut off from this store alone, and can not go on without it."""
-    same, another = knowledge(), knowledge(promised_to=b"b")
-    for has, found in ((same, same), (another, None), (replace(same, deletion=EXPIRED), None)):
-        assert asked_for(buried(), view(answer("s2", has)), asked_again=True) == found
-    assert asked_for(buried(DEREGISTERED), view(answer("s2", same)), asked_again=True) is None
+def test_one_that_expired_is_back_where_its_owner_is_heard_of() -> None:
+    assert is_heard_of(buried(), view(answer("s2", HEARD)))
+    assert not is_heard_of(buried(), view(answer("s2", SILENT), answer("s3", knowledge())))
+    for other in (
+        replace(HEARD, deletion=EXPIRED),
+        replace(HEARD, begun_epoch=0),
+        replace(HEARD, ended_epoch=1),
+    ):
+        assert not is_heard_of(buried(), view(answer("s2", other)))
+    assert not is_heard_of(buried(DEREGISTERED), view(answer("s2", HEARD)))
 
 
 def test_the_word_of_a_store_that_the_source_left_behind_brings_nothing_back() -> None:
     """The others settle it without asking that one: who followed it would go on alone."""
-    back = knowledge(promised_epoch=2, promised_to=b"b", live=True)
+    back = replace(HEARD, live=True)
     left_behind = view(answer("s2"), answer("s3"), answer("s9", back))
     assert gone_everywhere(buried(), left_behind)
-    assert asked_for(buried(), left_behind) is None
+    assert not is_heard_of(buried(), left_behind)
     assert not lives_on(buried(), left_behind)
     unsure = replace(buried(), blind=True)
-    assert asked_for(unsure, left_behind) == back
+    assert is_heard_of(unsure, left_behind)
     assert lives_on(unsure, left_behind)
     record = replace(buried().registration, membership=v1.Membership())
-    assert asked_for(replace(buried(), registration=record), left_behind) == back, "who knows?"
+    assert is_heard_of(replace(buried(), registration=record), left_behind), "who knows?"
     policy = Policy.majority_of(["s1", "s9"])
     for named in (
         membership_to_wire(Membership((policy,), (Policy.majority_of(["s1", "s2"]),))),
@@ -291,7 +297,7 @@ def test_the_word_of_a_store_that_the_source_left_behind_brings_nothing_back() -
     ):
         moving = replace(buried(), registration=replace(buried().registration, membership=named))
         assert not gone_everywhere(moving, left_behind), "it is asked"
-        assert asked_for(moving, left_behind) == back, "and believed"
+        assert is_heard_of(moving, left_behind), "and believed"
         assert lives_on(moving, left_behind)
     moved = answer("s9", replace(back, begun_epoch=2, live=False))
     assert lives_on(buried(), view(moved)), "it has moved there since"
@@ -317,11 +323,11 @@ def test_nobody_waits_for_a_store_that_only_old_information_of_the_source_names(
     one = named(buried(), POLICY, "s1", "s2", "s3", "s9")
     assert gone_everywhere(one, deleted)
     assert awaited(one, deleted) == ""
-    back = answer("s9", knowledge(promised_epoch=2, promised_to=b"b", live=True))
+    back = answer("s9", replace(HEARD, live=True))
     left = view(answer("s2", gone), answer("s3", gone), back)
     assert gone_everywhere(one, left)
     assert not lives_on(one, left), "who is not asked is not believed"
-    assert asked_for(one, left) is None
+    assert not is_heard_of(one, left)
 
 
 def test_a_member_that_a_backup_stands_in_for_is_waited_for() -> None:
@@ -342,25 +348,17 @@ def test_without_a_record_the_stores_that_the_source_named_are_waited_for() -> N
 
 
 @pytest.mark.expects_log("lives on elsewhere")
-async def test_one_that_is_asked_for_is_back_with_the_promise_that_it_missed() -> None:
+async def test_one_that_is_heard_of_is_back_unless_all_had_deleted_it_before() -> None:
     world = World()
     filled(world)
     bury(world)
-    wanted = answer("s2", knowledge(promised_epoch=2, promised_to=b"b"))
-    looking = keeping(world, wanted, answer("s3", limbo=True))
+    looking = keeping(world, answer("s2", HEARD), answer("s3", limbo=True))
     await looking.look(0.0)
     back = world.core.sources[ORDERS]
     assert (back.limbo, list(back.held.ranges)) == ("", [Range(0, 29)])
-    record = back.registration
-    assert (record.promised_epoch, record.promised_to, record.taken_over) == (2, b"b", True)
-    # Should its time be over again, it is not asked back for the same promise, nor once nobody can
-    # have anything of it any more.
     bury(world)
-    await looking.look(1.0)
-    assert ORDERS in world.core.identities.tombstones
-    later = answer("s2", knowledge(promised_epoch=3, promised_to=b"c"))
     world.core.identities.settled.add(ORDERS)
-    await keeping(world, later, answer("s3", limbo=True)).look(2.0)
+    await looking.look(1.0)
     assert ORDERS in world.core.identities.tombstones
 
 

@@ -1,4 +1,4 @@
-"""The stores that have been told that a receiver has ended (protocol.md 14.8).
+"""The stores that have been told that a receiver has ended (protocol.md 14.9).
 
 Pure. A store may have been replaced by another one at its address, which was not told. The others
 report that in their answers. How the stores are told is not known here.

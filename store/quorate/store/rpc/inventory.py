@@ -19,6 +19,7 @@ from quorate.protocol.wire import (
 )
 from quorate.store.engine import Engine
 from quorate.store.rpc.long_requests import archived_places
+from quorate.store.rules.lifetimes import Who
 from quorate.store.rules.peer_wire import (
     source_inventory,
 )
@@ -187,6 +188,7 @@ def _live(engine: Engine, state: SourceState) -> store_v1.SourceInventory:
     known = source_inventory(state, bool(engine.core.doubt_of(state)))
     known.proxy = state.name in engine.announced
     known.finished = engine.is_finished(state)
+    known.owner = engine.core.identities.lives.owner(Who(state.name))
     known.durability = engine.durability(state.name.topic)
     return known
 

@@ -30,7 +30,6 @@ from quorate.store.rules.lifetimes import (
     Observed,
     Who,
 )
-from quorate.store.rules.peer_knowledge import SourceKnowledge
 from quorate.store.rules.reg_ids import RegIds
 from quorate.store.rules.source_state import SourceState
 from quorate.store.storage.interface import (
@@ -60,8 +59,6 @@ class Identities:
         """When those were deleted that were deleted in this run, on the steady clock."""
         self.seemed_gone: dict[SourceName, float] = {}
         """Since when all others say that they have deleted them, too, on the steady clock."""
-        self.asked_again: set[SourceName] = set()
-        """Deleted sources whose last promised instance has asked for its epoch once more since."""
 
     @staticmethod
     def immortal() -> Identities:
@@ -115,8 +112,6 @@ class Identities:
         )
         if epoch <= record.promised_epoch and not is_owner:
             raise Fenced(str(source), epoch, record.promised_epoch)
-        if is_owner:
-            self.asked_again.add(source)
 
     def gave_up(self, state: SourceState, epoch: int, instance: bytes) -> None:
         """An instance takes nothing further that it was promised: it keeps nobody out any more."""
@@ -167,7 +162,6 @@ class Identities:
         self.tombstones[state.name] = tombstone
         self.buried_at[state.name] = steady
         self.seemed_gone.pop(state.name, None)
-        self.asked_again.discard(state.name)
         self._forget_lives(state, reg_ids)
         return writes
 
@@ -251,19 +245,14 @@ class Identities:
         self,
         source: SourceName,
         reg_ids: RegIds,
-        promised: SourceKnowledge | None = None,
         *,
         anew: bool = False,
     ) -> tuple[SourceState, list[Write]]:
         """Give a deleted source back what is still there of it, in limbo.
 
-        promised: the answer of a peer that promised it an epoch since, if that is the reason.
-
         anew: whether it lives on as another stream, so that nothing of the old one counts.
         """
         tombstone = self.tombstones.pop(source)
-        if promised is not None:
-            tombstone = source_tombstones.promised_elsewhere(tombstone, promised)
         self._forget(source)
         self.lives.begins(Who(source))
         if anew:
@@ -324,4 +313,3 @@ class Identities:
         self.unlisted.discard(source)
         self.buried_at.pop(source, None)
         self.seemed_gone.pop(source, None)
-        self.asked_again.discard(source)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from quorate.protocol.errors import STREAM_IS_OPEN, InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1.store_pb2 import OWNER_HEARD, OWNER_SILENT, OWNER_UNKNOWN, Owner
 
 CONFIRM_SECONDS = 60.0
 """The time up, in seconds, after which an identity may be overdue by the wall clock alone."""
@@ -231,6 +232,17 @@ class Lives:
             return True
         confirmed_at = max(CONFIRM_SECONDS, lifetimes.activity_timeout)
         return self.observed.now >= confirmed_at and self.marked(who)
+
+    def owner(self, who: Who) -> Owner:
+        """Return what this store has heard of a source's owner within its state lifetime.
+
+        A start of the store protects the source, but it is no evidence that the owner lives.
+        """
+        if self.overdue(who):
+            return OWNER_SILENT
+        life = self.of(who)
+        is_recent = life.heard is not None and self.silent(who) < self.lifetimes(who).kept_for
+        return OWNER_HEARD if life.present or is_recent else OWNER_UNKNOWN
 
     def marked(self, who: Who) -> bool:
         """Whether it is overdue as far as the wall clock can tell."""

@@ -18,6 +18,7 @@ from quorate.store.storage.maintenance_records import LossRecord
 from quorate.v1.messages_pb2 import SourceInformation
 from quorate.v1.store_pb2 import (
     DELETION_UNSPECIFIED,
+    OWNER_UNKNOWN,
     EndedReceiver,
     Greeting,
     ReceiverStatus,
@@ -67,6 +68,8 @@ class SourceKnowledge:
     """The epoch up to which the peer was told to delete the source."""
     finished: bool = False
     """Whether the source is finished at the peer (quorate.store.rules.finished)."""
+    owner: int = OWNER_UNKNOWN
+    """Whether the peer has heard of the owner within the state lifetime."""
 
 
 UNKNOWN = SourceKnowledge()

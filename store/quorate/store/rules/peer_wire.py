@@ -102,4 +102,5 @@ def _knowledge(serialized: bytes) -> SourceKnowledge:
         wire.spent_receiver_epoch,
         wire.deleted_upto,
         wire.finished,
+        wire.owner,
     )

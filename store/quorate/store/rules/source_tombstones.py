@@ -37,6 +37,7 @@ from quorate.store.rules.identity_records import (
     pack_tombstone,
 )
 from quorate.store.rules.peer_knowledge import (
+    UNKNOWN,
     PeerAnswer,
     SourceKnowledge,
 )
@@ -415,23 +416,37 @@ def _told_ended(tombstone: Tombstone, view: View) -> int:
     return max((known.ended_epoch for known in told if known is not None), default=0)
 
 
-def given_up(record: Registration, view: View) -> bool:
-    """Whether nobody can vouch for this source any more, because its time is over.
+def may_expire(record: Registration, view: View) -> bool:
+    """Return whether a source may expire of which this store has heard nothing for its lifetime.
 
-    Stores in limbo for a source can wait for each other for ever. It is given up if every peer has
-    deleted it, or is in limbo for it as well. One peer must have known as much as this store, and
-    have found that the source's lifetime is over.
+    No other store that may have a part of it has heard of its owner. And those that heard nothing
+    for the whole lifetime are a blocking set: without them no message became stable. It suffices as
+    well that every configured peer has heard nothing. Some stores may be switched off.
     """
-    known = [peer.sources.get(record.name) for peer in view.peers.values()]
-    return (
-        view.complete
-        and all(each is None or each.deletion or each.limbo for each in known)
-        and any(
-            each.deletion == store_v1.DELETION_EXPIRED and each.begun_epoch >= record.begun_epoch
-            for each in known
-            if each is not None
-        )
-    )
+    told = {store: peer.knowledge(record.name) for store, peer in view.peers.items()}
+    newest = max(told.values(), key=lambda known: known.begun_epoch, default=UNKNOWN)
+    in_force, named = policies(record), others(record, view.me)
+    if newest.begun_epoch > record.begun_epoch and newest.membership is not None:
+        # This store missed that begin. Its stores need not be those of the own record.
+        in_force, named = newest.membership.policies, frozenset(_stores_of(newest))
+    if any(_hears_owner(known) and (store in named or not named) for store, known in told.items()):
+        return False
+    silent = {view.me} | {s for s, peer in view.peers.items() if _is_silent(peer, record.name)}
+    if view.complete and view.peers.keys() <= silent:
+        return True
+    return all(policy.blocks(policy.stores & silent) for policy in in_force)
+
+
+def _hears_owner(known: SourceKnowledge) -> bool:
+    return known.owner == store_v1.OWNER_HEARD and not known.deletion
+
+
+def _is_silent(peer: PeerAnswer, source: SourceName) -> bool:
+    """Return whether the peer has heard nothing for the whole lifetime, or has deleted it."""
+    known = peer.sources.get(source)
+    if known is None:
+        return not peer.limbo
+    return known.owner == store_v1.OWNER_SILENT or bool(known.deletion)
 
 
 def _believed(tombstone: Tombstone, view: View) -> Set[str]:
@@ -457,50 +472,17 @@ def lives_on(tombstone: Tombstone, view: View) -> bool:
     )
 
 
-def asked_for(
-    tombstone: Tombstone, view: View, asked_again: bool = False
-) -> SourceKnowledge | None:
-    """Return a peer's answer by which an expired source is back; None if there is none.
+def is_heard_of(tombstone: Tombstone, view: View) -> bool:
+    """Return whether the owner of an expired source is heard of where the source still is.
 
-    Such a peer still has the source, and has promised it a higher epoch than this store knew.
-
-    asked_again: whoever was promised what is known has asked for it here since. Then a peer need
-    only have promised it the same: it may have been cut off from this store alone, and waits.
-
-    Not of one that was deregistered: whoever still has that is to delete it, too.
+    That was not so at any store that could be asked when it expired here.
     """
-    record, believed = tombstone.registration, _believed(tombstone, view)
-    promised = record.promised_epoch
-
-    def counts(known: SourceKnowledge) -> bool:
-        same = (known.promised_epoch, known.promised_to) == (promised, record.promised_to)
-        return known.promised_epoch > promised or (asked_again and same)
-
-    told = (
-        known
+    believed = _believed(tombstone, view)
+    return tombstone.cause == store_v1.DELETION_EXPIRED and any(
+        store in believed and _hears_owner(known) and known.begun_epoch > known.ended_epoch
         for store, peer in view.peers.items()
-        if store in believed
-        if (known := peer.sources.get(record.name)) is not None and not known.deletion
-        if known.begun_epoch > known.ended_epoch
-        if counts(known)
+        if (known := peer.sources.get(tombstone.registration.name)) is not None
     )
-    is_expired = tombstone.cause == store_v1.DELETION_EXPIRED
-    return max(told, key=lambda known: known.promised_epoch, default=None) if is_expired else None
-
-
-def promised_elsewhere(tombstone: Tombstone, known: SourceKnowledge) -> Tombstone:
-    """Return the tombstone with the promise of a peer taken over.
-
-    So this store is not asked back again for the same promise, should its time be over once more.
-    """
-    record = replace(
-        tombstone.registration,
-        promised_epoch=known.promised_epoch,
-        promised_to=known.promised_to,
-        taken_over=True,
-        by_take_over=False,
-    )
-    return replace(tombstone, registration=record)
 
 
 def begun_anew(tombstone: Tombstone, view: View) -> bool:

@@ -56,15 +56,15 @@ from quorate.store.rules.source_state import (
 )
 from quorate.store.rules.source_tombstones import (
     View,
-    asked_for,
     awaited,
     begun_anew,
     deregistered_since,
-    given_up,
     gone_everywhere,
     had_nothing,
+    is_heard_of,
     known_to_receivers,
     lives_on,
+    may_expire,
     policies,
     rows_gone,
     settled,
@@ -198,18 +198,15 @@ class Keeper:
                 _log.info("%s was deregistered while this store was away", state.name)
                 await self._bury(state, store_v1.DELETION_DEREGISTERED, known.deleted_upto)
                 return
-        if self._core.limbo_of(state):
-            # Readmission comes first; but perhaps no store is left that could tell the rest.
-            if given_up(state.registration, self._view(state.registration)):
-                _log.warning("%s is deleted: its state lifetime is over everywhere", state.name)
-                await self._bury(state, store_v1.DELETION_EXPIRED)
+        is_in_limbo = bool(self._core.limbo_of(state))
+        if not is_in_limbo and await self._forget_finished(state):
             return
-        if await self._forget_finished(state):
-            return
-        if self._lives.overdue(Who(state.name)):
+        if self._is_over(state):
             _log.warning("%s is deleted: its state lifetime is over", state.name)
             await self._bury(state, store_v1.DELETION_EXPIRED)
             return
+        if is_in_limbo:
+            return  # readmission comes first
         writes = self._hear_of_ends(state, told)
         if closed_elsewhere(state, told):
             state.registration = replace(state.registration, clean=True)
@@ -222,6 +219,17 @@ class Keeper:
                 writes += self._identities.expire_receiver(state, session_id, self._core.reg_ids)
         if writes:
             await self._write(state, writes)
+
+    def _is_over(self, state: SourceState) -> bool:
+        """Return whether the lifetime of a source is over at so many stores that it may expire.
+
+        Only answers within one lifetime count: there was a moment when none of these stores heard.
+        """
+        who = Who(state.name)
+        if not self._lives.overdue(who):
+            return False
+        since = self._clock() - self._lives.lifetimes(who).kept_for
+        return may_expire(state.registration, self._view(state.registration, since))
 
     async def _overdue_receivers(self, state: SourceState, turn: Turn) -> list[int]:
         """Return the receivers whose time is over. A source may have many."""
@@ -362,7 +370,7 @@ class Keeper:
             return
         if is_gone:
             identities.unlisted.add(source)
-        elif not is_settled and (lives_on(tombstone, view) or self._asked_for(tombstone, view)):
+        elif not is_settled and (lives_on(tombstone, view) or is_heard_of(tombstone, view)):
             await self._bring_back(source, tombstone, view)
             return
         if not tombstone.emptied and self._grace_is_over(source, tombstone):
@@ -398,16 +406,11 @@ class Keeper:
             return  # the source has registered anew meanwhile
         _log.warning("%s was deleted here, but lives on elsewhere: it is back", source)
         self._engine.waits_for.pop(source, None)
-        promised = None if lives_on(tombstone, view) else self._asked_for(tombstone, view)
-        state, writes = identities.bring_back(source, self._core.reg_ids, promised, anew=anew)
+        state, writes = identities.bring_back(source, self._core.reg_ids, anew=anew)
         state.takes_data = self._core.takes_data(source.topic)
         self._core.sources[source] = state
         self._losses.count_again(state)
         await self._write(state, writes)
-
-    def _asked_for(self, tombstone: Tombstone, view: View) -> SourceKnowledge | None:
-        again = tombstone.registration.name in self._identities.asked_again
-        return asked_for(tombstone, view, again)
 
     def _view(self, record: Registration, since: float = 0.0) -> View:
         """Return the answers of reachable peers to questions after a time.
