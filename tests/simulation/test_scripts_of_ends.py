@@ -192,6 +192,7 @@ def _given_back_while_another_deletes_it(script: Script) -> None:
         return bool(is_news and heard and heard.answer.sources[source].deletion)
 
     script.until(has_heard_it_of_b)
+    script.withhold(A, C)
     script.network.heal()
     script.mute(B, A)
     ask_c = script.mute(A, C)
@@ -203,7 +204,7 @@ def _given_back_while_another_deletes_it(script: Script) -> None:
     kept.remove(C)
     script.until(lambda: not script.knows(C))
     ask_c()
-    script.run(0.5)
+    script.run(1.2)
     script.network.heal()
     script.mute(B, A)
     script.cut(C, A)

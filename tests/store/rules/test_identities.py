@@ -324,12 +324,15 @@ async def test_too_few_stores_let_nothing_expire(group: Group) -> None:
         await source.publish(b"0")
         for name in "bc":
             await group.stop(name)
-    lives = group.nodes["a"]._engine.core.identities.lives
+    alone = group.nodes["a"]
+    assert alone._engine
+    assert alone.keeper
+    lives = alone._engine.core.identities.lives
     async with asyncio.timeout(60):
         while not lives.overdue(Who(ORDERS)):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     for _ in range(3):
-        await group.nodes["a"].keeper.look(time.monotonic())
+        await alone.keeper.look(time.monotonic())
     assert len((await group.status("a")).sources) == 1
     await group.start("b")
     for name in "ab":
