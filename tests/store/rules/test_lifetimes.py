@@ -18,12 +18,12 @@ from quorate.store.rules.lifetimes import (
     Lifetimes,
     Lives,
     Observed,
+    Owner,
     Who,
     lifetimes_from_wire,
 )
 from quorate.store.storage.records import Malformed
 from quorate.v1 import messages_pb2 as v1
-from quorate.v1.store_pb2 import OWNER_HEARD, OWNER_SILENT, OWNER_UNKNOWN
 
 SOURCE = Who(ORDERS)
 RECEIVER = Who(ORDERS, 0x20)
@@ -142,18 +142,18 @@ def test_a_store_tells_what_it_has_heard_of_an_owner() -> None:
     """A start protects the source, and says nothing of its owner."""
     clocked = Clocked(Lifetimes(0, 20))
     lives = clocked.lives
-    assert lives.owner(SOURCE) == OWNER_UNKNOWN
+    assert lives.owner(SOURCE) == Owner.UNKNOWN
     clocked.pass_by(5)
     lives.heard(SOURCE)
     clocked.pass_by(19)
-    assert lives.owner(SOURCE) == OWNER_HEARD
+    assert lives.owner(SOURCE) == Owner.HEARD
     clocked.pass_by(2)
-    assert lives.owner(SOURCE) == OWNER_SILENT
+    assert lives.owner(SOURCE) == Owner.SILENT
     lives.stays(SOURCE)
-    assert lives.owner(SOURCE) == OWNER_HEARD
+    assert lives.owner(SOURCE) == Owner.HEARD
     for_ever = Clocked().lives
     for_ever.heard(SOURCE)
-    assert for_ever.owner(SOURCE) == OWNER_UNKNOWN
+    assert for_ever.owner(SOURCE) == Owner.UNKNOWN == Owner(9), "of a later version"
 
 
 def test_a_start_of_the_store_protects_those_that_may_not_have_come_back_yet() -> None:

@@ -32,6 +32,7 @@ from quorate.protocol.ranges import Range
 from quorate.protocol.wire import membership_to_wire
 from quorate.store.rules import source_tombstones
 from quorate.store.rules.identity_records import Tombstone
+from quorate.store.rules.lifetimes import Owner
 from quorate.store.rules.peer_knowledge import (
     PeerAnswer,
     SourceKnowledge,
@@ -123,8 +124,8 @@ def test_a_store_that_lost_everything_need_not_be_waited_for_if_the_rest_knows_a
     assert not gone_everywhere(buried(), view(answer("s2"), still))
 
 
-HEARD = knowledge(owner=store_v1.OWNER_HEARD)
-SILENT = knowledge(owner=store_v1.OWNER_SILENT)
+HEARD = knowledge(owner=Owner.HEARD)
+SILENT = knowledge(owner=Owner.SILENT)
 GONE = knowledge(deletion=EXPIRED, limbo=True)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
@@ -188,7 +189,8 @@ def _live(engine: Engine, state: SourceState) -> store_v1.SourceInventory:
     known = source_inventory(state, bool(engine.core.doubt_of(state)))
     known.proxy = state.name in engine.announced
     known.finished = engine.is_finished(state)
-    known.owner = engine.core.identities.lives.owner(Who(state.name))
+    owner = engine.core.identities.lives.owner(Who(state.name))
+    known.owner = cast(store_v1.Owner, owner)
     known.durability = engine.durability(state.name.topic)
     return known
 

@@ -10,6 +10,7 @@ is safe: epochs do that.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil, inf
@@ -18,7 +19,6 @@ from typing import NamedTuple
 from quorate.protocol.errors import STREAM_IS_OPEN, InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.v1 import messages_pb2 as v1
-from quorate.v1.store_pb2 import OWNER_HEARD, OWNER_SILENT, OWNER_UNKNOWN, Owner
 
 CONFIRM_SECONDS = 60.0
 """The time up, in seconds, after which an identity may be overdue by the wall clock alone."""
@@ -74,6 +74,20 @@ def lifetimes_from_wire(wire: v1.Lifetimes) -> Lifetimes:
 def milliseconds(seconds: float) -> int:
     """Return the time for which an identity is protected, as errors name it."""
     return STREAM_IS_OPEN if seconds == inf else ceil(seconds * 1000)
+
+
+class Owner(enum.IntEnum):
+    """The signs of life of a source's owner within the state lifetime, numbered as on the wire."""
+
+    UNKNOWN = 0
+    """The store cannot tell. It was not up for so long, or no state lifetime is set there."""
+    HEARD = 1
+    SILENT = 2
+    """The source may expire as far as this store can tell."""
+
+    @classmethod
+    def _missing_(cls, _: object) -> Owner:
+        return cls.UNKNOWN
 
 
 class Who(NamedTuple):
@@ -239,10 +253,10 @@ class Lives:
         A start of the store protects the source, but it is no evidence that the owner lives.
         """
         if self.overdue(who):
-            return OWNER_SILENT
+            return Owner.SILENT
         life = self.of(who)
         is_recent = life.heard is not None and self.silent(who) < self.lifetimes(who).kept_for
-        return OWNER_HEARD if life.present or is_recent else OWNER_UNKNOWN
+        return Owner.HEARD if life.present or is_recent else Owner.UNKNOWN
 
     def marked(self, who: Who) -> bool:
         """Whether it is overdue as far as the wall clock can tell."""

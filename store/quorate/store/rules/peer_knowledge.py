@@ -14,11 +14,11 @@ from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import Marker
+from quorate.store.rules.lifetimes import Owner
 from quorate.store.storage.maintenance_records import LossRecord
 from quorate.v1.messages_pb2 import SourceInformation
 from quorate.v1.store_pb2 import (
     DELETION_UNSPECIFIED,
-    OWNER_UNKNOWN,
     EndedReceiver,
     Greeting,
     ReceiverStatus,
@@ -68,7 +68,7 @@ class SourceKnowledge:
     """The epoch up to which the peer was told to delete the source."""
     finished: bool = False
     """Whether the source is finished at the peer (quorate.store.rules.finished)."""
-    owner: int = OWNER_UNKNOWN
+    owner: Owner = Owner.UNKNOWN
     """Whether the peer has heard of the owner within the state lifetime."""
 
 

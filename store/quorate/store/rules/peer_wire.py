@@ -14,6 +14,7 @@ from quorate.protocol.wire import (
     membership_from_wire,
     source_to_wire,
 )
+from quorate.store.rules.lifetimes import Owner
 from quorate.store.rules.peer_knowledge import (
     SourceKnowledge,
 )
@@ -102,5 +103,5 @@ def _knowledge(serialized: bytes) -> SourceKnowledge:
         wire.spent_receiver_epoch,
         wire.deleted_upto,
         wire.finished,
-        wire.owner,
+        Owner(wire.owner),
     )

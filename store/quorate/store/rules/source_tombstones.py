@@ -36,6 +36,7 @@ from quorate.store.rules.identity_records import (
     life_key,
     pack_tombstone,
 )
+from quorate.store.rules.lifetimes import Owner
 from quorate.store.rules.peer_knowledge import (
     UNKNOWN,
     PeerAnswer,
@@ -438,7 +439,7 @@ def may_expire(record: Registration, view: View) -> bool:
 
 
 def _hears_owner(known: SourceKnowledge) -> bool:
-    return known.owner == store_v1.OWNER_HEARD and not known.deletion
+    return known.owner is Owner.HEARD and not known.deletion
 
 
 def _is_silent(peer: PeerAnswer, source: SourceName) -> bool:
@@ -446,7 +447,7 @@ def _is_silent(peer: PeerAnswer, source: SourceName) -> bool:
     known = peer.sources.get(source)
     if known is None:
         return not peer.limbo
-    return known.owner == store_v1.OWNER_SILENT or bool(known.deletion)
+    return known.owner is Owner.SILENT or bool(known.deletion)
 
 
 def _believed(tombstone: Tombstone, view: View) -> Set[str]:
