@@ -157,6 +157,16 @@ def _tombstones_forget_ends(to: pytest.MonkeyPatch) -> None:
     )
 
 
+def _expires_at(script: Script, store: str) -> None:
+    """The source expires at this store. Its owner is back before the others delete it, too."""
+    actor = script.stores[store]
+    who = Who(script.checker.source)
+    script.until(lambda: actor.core.identities.lives.overdue(who))
+    keeper, state = actor.upkeep.keeper, script.state(store)
+    actor.process.start(keeper._bury(state, store_v1.DELETION_EXPIRED))
+    script.until(lambda: not script.knows(store))
+
+
 def _told_where_its_source_expires(script: Script) -> None:
     """C is down while a receiver is deregistered at A and B. Then A loses its disk, and at B alone
     the source's time is over. It is back, so B gives back what it had, and A is refilled."""
@@ -168,7 +178,7 @@ def _told_where_its_source_expires(script: Script) -> None:
     script.source.kill()
     script.checker.destroys(A)
     script.stores[A].wipe()
-    script.until(lambda: not script.knows(B))
+    _expires_at(script, B)
     for store in (A, C):
         script.stores[store].start()
     script.start_source()
@@ -194,8 +204,8 @@ def _deregistered_while_its_source_is_deleted_at_one(script: Script) -> None:
     the receiver is deregistered, and loses its disk. The source is back at B."""
     receiver = _begin(script)
     heal = script.cut(B, A, C, script.source.process.name, receiver.name, "receiver1")
-    script.until(lambda: not script.knows(B))
     script.stores[C].crash()
+    _expires_at(script, B)
     receiver.kill()
     script.deregister_receiver(receiver)
     script.until(lambda: receiver.session_id in script.state(A).ended)
