@@ -101,11 +101,6 @@ def _what_a_peer_lacks_is_deleted(to: pytest.MonkeyPatch) -> None:
     seams.KEEPER_LOOK_AT.replace(to, look_at)
 
 
-def _nobody_is_asked_before_a_source_expires(to: pytest.MonkeyPatch) -> None:
-    """A store deletes a source of which it has heard nothing, though others hear it well."""
-    seams.MAY_EXPIRE_IN_LIFECYCLE.replace(to, lambda *_: True)
-
-
 # Identities that are used twice.
 
 
@@ -148,7 +143,6 @@ MUTATIONS = (
     Mutation(_a_blocking_set_deletes_for_all, {**ENDED, "setups": PAIR}, ("I1",)),
     Mutation(_anyone_may_deregister, ENDED, ("I1", "I2")),
     Mutation(_nobody_is_told_what_was_ended, ENDED),
-    Mutation(_nobody_is_asked_before_a_source_expires, MORTAL, ("I1",)),
     Mutation(_fenced_receivers_are_heard, {"kinds": ("second_receiver",), **THREE}, ("I5",)),
     Mutation(
         _promise_leaves_the_stream,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests import seams
-from tests.simulation.endings import AGES, Mortality
+from tests.simulation.endings import AGES, VOTE_SECONDS, Mortality
 from tests.simulation.guards import Guard
 from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.rules import Party, Setup, majority_of
@@ -617,6 +617,21 @@ def _the_others_are_out_of_reach_for_long(script: Script) -> None:
     script.until_complete()
 
 
+def _nobody_is_asked_before_a_source_expires(to: pytest.MonkeyPatch) -> None:
+    """A store deletes a source of which it has heard nothing, though others hear it well."""
+    seams.MAY_EXPIRE_IN_LIFECYCLE.replace(to, lambda *_: True)
+
+
+def _one_is_cut_off_for_long(script: Script) -> None:
+    """C hears nobody for longer than it keeps a source, which streams to A and B."""
+    _begin(script)
+    script.run(VOTE_SECONDS)
+    script.cut(C, A, B, script.source.process.name)
+    script.run(4 * KEPT_SECONDS)
+    script.network.heal()
+    script.until_complete()
+
+
 def _expired_stays_expired(to: pytest.MonkeyPatch) -> None:
     """A store that let a source expire gives nothing back before that streams again elsewhere."""
     seams.IS_HEARD_OF_IN_LIFECYCLE.replace(to, lambda *_: False)
@@ -676,6 +691,12 @@ GUARDS = (
         _expires_under_who_waits,
         _the_others_are_out_of_reach_for_long,
         "I6",
+        {"mortality": MORTAL},
+    ),
+    Guard(
+        _nobody_is_asked_before_a_source_expires,
+        _one_is_cut_off_for_long,
+        "I1",
         {"mortality": MORTAL},
     ),
     Guard(_expired_stays_expired, _two_let_it_expire_that_hear_nobody, "I6", {"mortality": MORTAL}),
