@@ -1,6 +1,6 @@
 """Event loops of a simulated world: one for each process, all on one clock that the world turns.
 
-A loop is asyncio's own, except that it never waits, has no threads, and takes the time from its
+A loop has asyncio's futures and tasks. It never waits, has no threads, and takes the time from its
 world. Work for an executor runs on the loop, a moment later. A process that crashes is a loop that
 is run no more.
 """
@@ -11,13 +11,16 @@ import asyncio
 import sys
 import threading
 from asyncio import events
+from collections import deque
 from collections.abc import Callable
-from heapq import heappop
+from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
 EXECUTOR_SECONDS = 0.002
 """The longest time, in seconds, after which work for an executor is done."""
+ROUNDS_MAX = 10_000
+"""The rounds of callbacks at one moment after which a process is taken to run for ever."""
 
 
 class Clock:
@@ -35,16 +38,6 @@ class Clock:
         return self.EPOCH + self.now
 
 
-class _NoSelector:
-    """Stands for the selector of a loop without sockets."""
-
-    def select(self, _: float | None) -> list[Any]:
-        return []
-
-    def get_map(self) -> dict[Any, Any]:
-        return {}
-
-
 class ProcessLoop(asyncio.BaseEventLoop):
     """The loop of one simulated process."""
 
@@ -54,9 +47,15 @@ class ProcessLoop(asyncio.BaseEventLoop):
         self.name = name
         self._world_clock = clock
         self._random = random
-        self._selector = _NoSelector()
-        self._clock_resolution = 1e-9
+        self._handles: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        """A heap. Of two timers for one time the one that was made first comes first."""
+        self._timers_made = 0
         self.crashed = False
+        self.rounds_left: int | None = None
+        """The rounds of callbacks after which the process crashes; None: it goes on."""
+        self.steps = 0
+        """The callbacks that were run."""
         self.paused_until = 0.0
         self.failures: list[dict[str, Any]] = []
         self.set_task_factory(_quiet_task)
@@ -65,42 +64,86 @@ class ProcessLoop(asyncio.BaseEventLoop):
     def __del__(self, _warn: Any = None) -> None:
         """Close nothing: a process that crashed closes nothing either."""
 
-    def time(self) -> float:
-        """Return the time of the world."""
-        return self._world_clock.now
+    # What the world does.
 
     def due(self) -> float | None:
         """Return when the process has something to do; None: when somebody wakes it."""
         if self.crashed:
             return None
-        scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        while scheduled and scheduled[0].cancelled():
-            handle = heappop(scheduled)
-            handle._scheduled = False  # type: ignore[attr-defined]
-            self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
-        if self._ready:  # type: ignore[attr-defined]
+        if self._handles:
             at = self._world_clock.now
-        elif scheduled:
-            at = scheduled[0].when()
         else:
-            return None
-        return max(at, self.paused_until)
+            timers = self._timers
+            while timers and timers[0][2]._cancelled:  # type: ignore[attr-defined]
+                heappop(timers)
+            if not timers:
+                return None
+            at = timers[0][0]
+        return at if at > self.paused_until else self.paused_until
 
     def turn(self) -> None:
-        """Run what is due, once."""
-        self._thread_id: int | None = threading.get_ident()
+        """Run what is due, and what that makes due at this moment. Other processes wait so long.
+
+        It is the same to them: none hears of it before a later moment.
+        """
         hooks = sys.get_asyncgen_hooks()
+        self._thread_id: int | None = threading.get_ident()
         sys.set_asyncgen_hooks(
             firstiter=self._asyncgen_firstiter_hook,  # type: ignore[attr-defined]
             finalizer=self._asyncgen_finalizer_hook,  # type: ignore[attr-defined]
         )
         events._set_running_loop(self)
         try:
-            self._run_once()  # type: ignore[attr-defined]
+            self._run_all(self._world_clock.now)
         finally:
             events._set_running_loop(None)
             sys.set_asyncgen_hooks(*hooks)
             self._thread_id = None
+
+    def _run_all(self, now: float) -> None:
+        timers, handles = self._timers, self._handles
+        for _ in range(ROUNDS_MAX):
+            while timers and timers[0][0] <= now:
+                handles.append(heappop(timers)[2])
+            if not handles:
+                return
+            for _ in range(len(handles)):
+                handle = handles.popleft()
+                if not handle._cancelled:  # type: ignore[attr-defined]
+                    self.steps += 1
+                    handle._run()
+            if self.rounds_left is not None:
+                self.rounds_left -= 1
+                if self.rounds_left <= 0:
+                    self.crashed = True
+                    return
+        raise AssertionError(f"{self.name} goes round and round at one moment")
+
+    # In the place of asyncio's.
+
+    def time(self) -> float:
+        """Return the time of the world."""
+        return self._world_clock.now
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., Any], *arguments: Any, context: Any = None
+    ) -> asyncio.Handle:
+        """Call the function in the next turn."""
+        handle = asyncio.Handle(callback, arguments, self, context)
+        self._handles.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+    """There are no threads."""
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *arguments: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """Call the function at this time."""
+        timer = asyncio.TimerHandle(when, callback, arguments, self, context)
+        self._timers_made += 1
+        heappush(self._timers, (when, self._timers_made, timer))
+        return timer
 
     def run_in_executor(  # type: ignore[override]
         self, _: Any, function: Callable[..., Any], *arguments: Any
@@ -120,18 +163,6 @@ class ProcessLoop(asyncio.BaseEventLoop):
 
         self.call_later(self._random.uniform(0, EXECUTOR_SECONDS), run)
         return future
-
-    def _process_events(self, _: list[Any]) -> None:
-        pass
-
-    def _write_to_self(self) -> None:
-        pass
-
-    def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Any, *arguments: Any, context: Any = None
-    ) -> Any:
-        """Do what call_soon does: there are no threads."""
-        return self.call_soon(callback, *arguments, context=context)
 
 
 def _quiet_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **given: Any) -> asyncio.Task[Any]:
