@@ -15,18 +15,19 @@ from pathlib import Path
 from tests.world.weather import run_world
 
 
-def tried(seed: int) -> tuple[int, str, Counter[str]]:
-    """Run a world. Return its seed, what was violated, and its faults."""
+def tried(seed: int) -> tuple[int, str, Counter[str], Counter[str]]:
+    """Run a world. Return its seed, what was violated, its faults, and its rare states."""
     logging.disable(logging.CRITICAL)
-    with tempfile.TemporaryDirectory() as directory:
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as directory:
         try:
             told = run_world(seed, Path(directory))
         except Exception as error:
-            return seed, f"{type(error).__name__}: {error}", Counter()
-    return seed, "", told.faults
+            return seed, f"{type(error).__name__}: {error}", Counter(), Counter()
+    return seed, "", told.faults, told.reached
 
 
-def run_all(seeds: range, processes: int) -> Iterator[tuple[int, str, Counter[str]]]:
+def run_all(seeds: range, processes: int) -> Iterator[tuple[int, str, Counter[str], Counter[str]]]:
     """Run worlds, and yield what came of each."""
     with ProcessPoolExecutor(processes) as pool:
         yield from pool.map(tried, seeds)
@@ -43,17 +44,20 @@ def main() -> None:
         # The order of sets of texts is a part of the world.
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "tests.world", *sys.argv[1:]])
-    failed, faults = 0, Counter[str]()
-    for number, (seed, violated, of_world) in enumerate(
+    failed, faults, reached = 0, Counter[str](), Counter[str]()
+    for number, (seed, violated, of_world, reached_there) in enumerate(
         run_all(range(given.first, given.first + given.seeds), given.processes), 1
     ):
         faults += of_world
+        reached += reached_there
         if violated:
             failed += 1
             print(f"seed {seed}: {violated}", flush=True)
         if number % 50 == 0:
             print(f"{number} worlds, {failed} failed", flush=True)
-    print(f"{given.seeds} worlds, {failed} failed; faults: {dict(faults)}")
+    print(f"{given.seeds} worlds, {failed} failed")
+    for what, counts in (("faults", faults), ("rare states", reached)):
+        print(f"{what}: " + ", ".join(f"{name} {count}" for name, count in counts.most_common()))
     sys.exit(failed > 0)
 
 

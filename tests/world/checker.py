@@ -1,39 +1,61 @@
-"""The checks of what applications saw: DESIGN's I1 to I3, by what users are promised."""
+"""The checks of what applications saw: DESIGN's I1 to I3 and I7, by what users are promised."""
 
 from __future__ import annotations
 
-from tests.world.applications import Seen
+from tests.world.seen import Messages, Seen, Stream
 
 
 def check(seen: Seen, seed: int) -> None:
     """Raise AssertionError if an application saw what must not be."""
     assert not seen.failures, f"seed {seed}: {seen.failures[:3]}"
-    assert not seen.conflicts, f"seed {seed}: stable numbers were given twice: {seen.conflicts[:3]}"
-    _check_read(seen, seed)
-    _check_taken(seen, seed)
+    for stream in seen.streams:
+        where = f"seed {seed}, {stream.topic} of {stream.session_id}"
+        assert not stream.conflicts, f"{where}: numbers were stable twice: {stream.conflicts[:3]}"
+        _check_read(stream, where)
+        _check_taken(stream, where)
+        _check_replayed(stream, where)
 
 
-def _check_read(seen: Seen, seed: int) -> None:
+def _check_read(stream: Stream, where: str) -> None:
     """All that was stable is read back, each number once, in order."""
-    numbers = [number for number, _ in seen.read]
-    assert numbers == list(range(len(numbers))), f"seed {seed}: read back {numbers[:5]} …"
-    content = dict(seen.read)
-    for number, payload in seen.stable.items():
+    numbers = [number for number, _ in stream.read]
+    assert numbers == list(range(len(numbers))), f"{where}: read back {_gaps(numbers)}"
+    content = dict(stream.read)
+    for number, payload in stream.stable.items():
         found = content.get(number)
-        assert found == payload, f"seed {seed}: {number} was stable as {payload!r}, now {found!r}"
+        assert found == payload, f"{where}: {number} was stable as {payload!r}, now {found!r}"
 
 
-def _check_taken(seen: Seen, seed: int) -> None:
+def _check_taken(stream: Stream, where: str) -> None:
     """Each receiver gets the stream in order, without a gap, and goes on where one was."""
-    content, upto = dict(seen.read), -1
-    for taken in seen.taken:
+    upto = -1
+    for taken in stream.taken:
         if not taken:
             continue
         numbers = [number for number, _ in taken]
         first = numbers[0]
-        assert numbers == list(range(first, first + len(numbers))), f"seed {seed}: a gap: {numbers}"
-        assert first <= upto + 1, f"seed {seed}: began at {first}, though {upto} was the last"
+        expected = list(range(first, first + len(numbers)))
+        assert numbers == expected, f"{where}: a gap: {_gaps(numbers)}"
+        assert first <= upto + 1, f"{where}: began at {first}, though {upto} was the last"
         upto = max(upto, numbers[-1])
-        for number, payload in taken:
-            if number in content:
-                assert content[number] == payload, f"seed {seed}: {number} has two contents"
+        _check_content(stream, taken, f"{where}: a receiver")
+
+
+def _check_replayed(stream: Stream, where: str) -> None:
+    """The subscriber is handed each stable message once, in order."""
+    numbers = [number for number, _ in stream.replayed]
+    assert numbers == list(range(len(numbers))), f"{where}: replayed {_gaps(numbers)}"
+    _check_content(stream, stream.replayed, f"{where}: the subscriber")
+
+
+def _check_content(stream: Stream, messages: Messages, who: str) -> None:
+    content = dict(stream.read)
+    for number, payload in messages:
+        if number in content:
+            assert content[number] == payload, f"{who}: {number} has two contents"
+
+
+def _gaps(numbers: list[int]) -> str:
+    """Return the numbers that do not follow on the one before, each with that one."""
+    pairs = zip([-1, *numbers], numbers, strict=False)
+    return ", ".join(f"{number} after {before}" for before, number in pairs if number != before + 1)

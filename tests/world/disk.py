@@ -1,4 +1,4 @@
-"""The disk of a simulated store: what was synced outlives a crash, and of the rest a part may.
+"""The disks of simulated stores: what was synced outlives a crash, and of the rest a part may.
 
 And the writer of a store, whose thread is a task here.
 """
@@ -6,37 +6,95 @@ And the writer of a store, whose thread is a task here.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from quorate.protocol.errors import QuorateError, StorageFailed
 from quorate.store.storage.group_commit import Writer
+from quorate.store.storage.interface import Columns, Table, Write, with_columns
 from quorate.store.storage.memory import MemoryStorage
 
 SYNC_SECONDS = 0.003
 """The longest usual time of a sync, in seconds."""
+_LAST_KEY = b"\xff" * 16
+
+
+class Disk(MemoryStorage):
+    """A storage that fails as a disk does."""
+
+    def __init__(self) -> None:
+        """Begin blank, and in order."""
+        super().__init__()
+        self.sync_seconds = SYNC_SECONDS
+        """The longest time of a sync."""
+        self.fails_next_sync = False
+        self._has_failed = False
+        self._commits: list[list[Write]] = []
+        """What was written and not synced, one list for each write."""
+
+    def write(self, writes: Iterable[Write], columns: Iterable[Columns] = ()) -> None:
+        commit = with_columns(writes, columns)
+        self._commits.append(commit)
+        super().write(commit)
+
+    def sync(self) -> None:
+        if self.fails_next_sync or self._has_failed:
+            self._has_failed = True
+            raise StorageFailed("the disk", "the sync failed")
+        super().sync()
+        self._commits.clear()
+
+    def crashed(self, random: Random) -> Disk:
+        """Return the disk as a restart finds it: some of the last writes are there, each whole."""
+        after = Disk()
+        self._synced.copy_to(after)
+        for commit in self._commits[: random.randint(0, len(self._commits))]:
+            MemoryStorage.write(after, commit)
+        after.copy_to(after._synced)
+        after._unsynced.clear()
+        return after
+
+    def flip(self, random: Random) -> bool:
+        """Turn a bit of a batch in the journal. Return False if there is none."""
+        rows = self._synced.scan(Table.JOURNAL, b"", _LAST_KEY, 100_000)
+        if not rows:
+            return False
+        key, value = random.choice(rows)
+        bit = random.randrange(8 * len(value))
+        turned = bytearray(value)
+        turned[bit // 8] ^= 1 << bit % 8
+        for each in (self._synced, self):
+            if key in each._rows[Table.JOURNAL]:
+                each._rows[Table.JOURNAL][key] = bytes(turned)
+        return True
 
 
 class Disks:
-    """The storages of all stores, by the path of the database."""
+    """The disks of all stores, by the path of the database."""
 
-    def __init__(self) -> None:
+    def __init__(self, random: Random) -> None:
         """Begin blank."""
-        self._by_path: dict[Path, MemoryStorage] = {}
+        self._random = random
+        self._by_path: dict[Path, Disk] = {}
 
-    def open(self, path: Path, is_new: bool) -> MemoryStorage:
-        """Return the storage in the place of RocksDB. Raises StorageFailed if it is lost."""
+    def open(self, path: Path, is_new: bool) -> Disk:
+        """Return the disk in the place of RocksDB. Raises StorageFailed if it is lost."""
         if path not in self._by_path:
             if not is_new:
                 raise StorageFailed(str(path), "there is no database")
-            self._by_path[path] = MemoryStorage()
+            self._by_path[path] = Disk()
         return self._by_path[path]
 
+    def at(self, path: Path) -> Disk | None:
+        """Return the disk with this path; None: it is blank."""
+        return self._by_path.get(path)
+
     def crash(self, path: Path) -> None:
-        """Lose what was not synced."""
+        """Lose a part of what was not synced."""
         if path in self._by_path:
-            self._by_path[path] = self._by_path[path].crash()
+            self._by_path[path] = self._by_path[path].crashed(self._random)
 
     def wipe(self, path: Path) -> None:
         """Lose everything."""
@@ -88,7 +146,8 @@ class WorldWriter(Writer):
                     await self._lock.notified.wait()
                 commit = self._take()
                 assert commit is not None
-                await asyncio.sleep(self.random.uniform(0, SYNC_SECONDS))
+                assert isinstance(self._storage, Disk)
+                await asyncio.sleep(self.random.uniform(0, self._storage.sync_seconds))
                 self._commit(commit)
                 self._loop.call_soon(self._on_committed, commit)
         except QuorateError as error:

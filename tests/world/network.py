@@ -8,7 +8,7 @@ the messages is not known here. `channel` has the client's end of a call, and `s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,12 @@ class Network:
     def heal(self) -> None:
         """End all partitions. Messages that waited go on."""
         self._parted.clear()
+        for connection in list(self._connections):
+            connection.healed()
+
+    def mend(self, ways: Iterable[tuple[str, str]]) -> None:
+        """End these partitions. Messages that waited go on."""
+        self._parted.difference_update(ways)
         for connection in list(self._connections):
             connection.healed()
 

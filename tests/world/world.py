@@ -13,7 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Hashable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
 from typing import Any, Self
@@ -26,6 +26,7 @@ from tests.world.loop import Clock, ProcessLoop
 from tests.world.network import Network
 from tests.world.server import Server
 
+from quorate.protocol.errors import StorageFailed
 from quorate.store.configuration import StoreConfiguration
 from quorate.store.node import StoreNode
 
@@ -61,7 +62,7 @@ class World:
         self._directory = directory
         self._turn: ProcessLoop | None = None
         self.network = Network(self.clock, Random(self.random.random()))
-        self.disks = Disks()
+        self.disks = Disks(Random(self.random.random()))
         self.processes: dict[str, Process] = {}
         self.nodes: dict[str, StoreNode] = {}
         self._loops: list[ProcessLoop] = []
@@ -90,13 +91,12 @@ class World:
         for loop in self._loops:
             self._clean_up(loop)
         for node in self.nodes.values():
-            if node._directory is not None and not node._directory._mark.closed:
-                node._directory.close()
+            _let_go(node)
         self._patches.close()
 
     def _clean_up(self, loop: ProcessLoop) -> None:
         """Cancel all that a process still does. It reaches nobody, and its disk does not matter."""
-        loop.crashed, loop.paused_until = False, 0.0
+        loop.crashed, loop.paused_until, loop.rounds_left = False, 0.0, None
         for _ in range(CLEAN_UP_STEPS):
             tasks = asyncio.all_tasks(loop)
             if not tasks:
@@ -139,8 +139,9 @@ class World:
 
         async def run() -> None:
             node = self.nodes[name] = StoreNode(configuration)
-            await node.start()
-            await node.wait()
+            with suppress(StorageFailed):  # A disk that fails ends its store.
+                await node.start()
+                await node.wait()
 
         return self.start(name, run)
 
@@ -155,14 +156,18 @@ class World:
         self.network.crashed(process.loop)
         node = self.nodes.pop(name, None)
         if node is not None:
-            if node._directory is not None:
-                node._directory.close()
+            _let_go(node)
             self.disks.crash(self.path_of(name) / "rocksdb")
 
     def wipe(self, store: str) -> None:
         """Lose the data directory of a store that does not run."""
         self.disks.wipe(self.path_of(store) / "rocksdb")
         shutil.rmtree(self.path_of(store))
+
+    def rename(self, name: str, to: str) -> None:
+        """Give a process another name."""
+        process = self.processes[to] = self.processes.pop(name)
+        process.loop.name = to
 
     def pause(self, name: str, seconds: float) -> None:
         """Let a process do nothing for a time."""
@@ -212,7 +217,15 @@ class World:
         self._turn = best
         best.turn()
         self._turn = None
+        if best.crashed:
+            self.crash(best.name)
         return True
+
+
+def _let_go(node: StoreNode) -> None:
+    """Close the files of a store that crashed, unless it has done so itself."""
+    if node._directory is not None and not node._directory._mark.closed:
+        node._directory.close()
 
 
 def _patch_clocks(to: pytest.MonkeyPatch, clock: Clock) -> None:

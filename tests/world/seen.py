@@ -1,0 +1,82 @@
+"""Everything that the applications of a world saw, and nothing that is judged of it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from quorate.client.replay import Position
+
+Messages = list[tuple[int, bytes]]
+"""Sequence numbers and payloads, in the order in which an application got them."""
+
+
+@dataclass
+class Stream:
+    """What was seen of one source."""
+
+    topic: str = "orders"
+    session_id: int = 1
+    instances: int = 0
+    """The instances of the source that were started."""
+    sent: int = 0
+    """The messages that the source began to publish."""
+    last: int = -1
+    """The highest number that `publish` reported as stable."""
+    stable: dict[int, bytes] = field(default_factory=dict)
+    """The payloads that `publish` reported as stable, by sequence number."""
+    conflicts: list[str] = field(default_factory=list)
+    """Stable numbers that were given to two messages."""
+    taken: list[Messages] = field(default_factory=list)
+    """The messages that each instance of the receiver was handed."""
+    replayed: Messages = field(default_factory=list)
+    """The messages that the subscriber was handed, at whatever store."""
+    read: Messages = field(default_factory=list)
+    """The messages that a new receiver was handed once all was calm."""
+
+    def payload(self) -> bytes:
+        """Return the payload of another message."""
+        self.sent += 1
+        return b"%s %d %d" % (self.topic.encode(), self.session_id, self.sent)
+
+    def note_stable(self, number: int, payload: bytes) -> None:
+        """Keep that `publish` reported this message as stable."""
+        before = self.stable.setdefault(number, payload)
+        self.last = max(self.last, number)
+        if before != payload:
+            self.conflicts.append(f"{number}: {before!r}, then {payload!r}")
+
+
+@dataclass
+class Seen:
+    """What was seen of all sources."""
+
+    streams: list[Stream]
+    receivers: Counter[str] = field(default_factory=Counter)
+    """The instances of receivers that were started, by topic."""
+    contested: set[str] = field(default_factory=set)
+    """The topics of which an application was replaced that may wake and take over again."""
+    position: Position | None = None
+    """The position of the subscriber; None: it got nothing yet."""
+    failures: list[str] = field(default_factory=list)
+    """Errors that no application should get."""
+    reached: Counter[str] = field(default_factory=Counter)
+    """How often each kind of event was told to an application."""
+
+    def stream(self, topic: str, session_id: int) -> Stream:
+        """Return what was seen of this source."""
+        return next(
+            each for each in self.streams if (each.topic, each.session_id) == (topic, session_id)
+        )
+
+    def new_taker(self, topic: str) -> dict[int, Messages]:
+        """Return the lists for the messages of a new instance of a receiver, by session ID."""
+        lists: dict[int, Messages] = defaultdict(list)
+        for stream in self.streams:
+            if stream.topic == topic:
+                stream.taken.append(lists[stream.session_id])
+        return lists
+
+    def note(self, event: object) -> None:
+        """Count an event."""
+        self.reached[type(event).__name__] += 1
