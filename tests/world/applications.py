@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from random import Random
 
-from tests.world.seen import Seen, Stream
+from tests.world.seen import Messages, Seen, Stream
 
 from quorate.client import Client, ReceiverOptions, SourceOptions, connect
 from quorate.client.replay import EPOCH, ReplayedMessage
@@ -68,7 +68,7 @@ async def receive(stores: str, topic: str, session_id: int, seen: Seen) -> None:
     seen.receivers[topic] += 1
     instance = seen.receivers[topic]
     while True:
-        of_instance = seen.new_taker(topic)
+        taken: dict[int, Messages] = {}
         try:
             async with (
                 connect(stores) as client,
@@ -83,9 +83,11 @@ async def receive(stores: str, topic: str, session_id: int, seen: Seen) -> None:
                 ) as receiver,
             ):
                 async for message in receiver:
-                    of_instance[message.source.session_id].append(
-                        (message.sequence, message.payload)
-                    )
+                    stream = seen.stream(topic, message.source.session_id)
+                    if stream.session_id not in taken:
+                        taken[stream.session_id] = stream.begin_to_take()
+                    taken[stream.session_id].append((message.sequence, message.payload))
+                    stream.taken_upto = max(stream.taken_upto, message.sequence)
         except QuorateError as error:
             if instance < seen.receivers[topic]:
                 return  # Its successor has its place.

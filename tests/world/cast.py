@@ -112,7 +112,7 @@ class Cast:
         """Return whether receivers and the subscriber have all that was reported as stable."""
         return all(
             (not each.stable or (bool(each.replayed) and each.replayed[-1][0] >= each.last))
-            and any(taken and taken[-1][0] >= each.last for taken in each.taken)
+            and each.taken_upto >= each.last
             for each in self.seen.streams
         )
 

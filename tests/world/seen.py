@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
 
 from quorate.client.replay import Position
 
 Messages = list[tuple[int, bytes]]
 """Sequence numbers and payloads, in the order in which an application got them."""
+
+
+@dataclass
+class Taken:
+    """What one instance of a receiver was handed of one source."""
+
+    before: int
+    """The highest number that any instance was handed before its first message; -1: none."""
+    messages: Messages
 
 
 @dataclass
@@ -27,8 +36,10 @@ class Stream:
     """The payloads that `publish` reported as stable, by sequence number."""
     conflicts: list[str] = field(default_factory=list)
     """Stable numbers that were given to two messages."""
-    taken: list[Messages] = field(default_factory=list)
-    """The messages that each instance of the receiver was handed."""
+    taken: list[Taken] = field(default_factory=list)
+    """What each instance of the receiver was handed, in the order of their first messages."""
+    taken_upto: int = -1
+    """The highest number that any instance of the receiver was handed."""
     replayed: Messages = field(default_factory=list)
     """The messages that the subscriber was handed, at whatever store."""
     read: Messages = field(default_factory=list)
@@ -45,6 +56,11 @@ class Stream:
         self.last = max(self.last, number)
         if before != payload:
             self.conflicts.append(f"{number}: {before!r}, then {payload!r}")
+
+    def begin_to_take(self) -> Messages:
+        """Return the list for the messages of another instance of the receiver."""
+        self.taken.append(Taken(self.taken_upto, []))
+        return self.taken[-1].messages
 
 
 @dataclass
@@ -68,14 +84,6 @@ class Seen:
         return next(
             each for each in self.streams if (each.topic, each.session_id) == (topic, session_id)
         )
-
-    def new_taker(self, topic: str) -> dict[int, Messages]:
-        """Return the lists for the messages of a new instance of a receiver, by session ID."""
-        lists: dict[int, Messages] = defaultdict(list)
-        for stream in self.streams:
-            if stream.topic == topic:
-                stream.taken.append(lists[stream.session_id])
-        return lists
 
     def note(self, event: object) -> None:
         """Count an event."""

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests import seams
-from tests.world.applications import Seen
-from tests.world.checker import check
-from tests.world.weather import STORES, run_world
+from tests.world.cast import STORES
+from tests.world.weather import run_world
 from tests.world.world import Stuck, World
 
 from quorate.client import connect
@@ -90,32 +89,3 @@ def test_a_store_that_does_not_sync_is_found_out(
 def test_a_seed_repeats_a_world(tmp_path: Path) -> None:
     first = run_world(7, tmp_path / "one")
     assert run_world(7, tmp_path / "other") == first
-
-
-def seen(**given: object) -> Seen:
-    """Return what is seen in a world without faults, but for what is given."""
-    whole = [(0, b"a"), (1, b"b"), (2, b"c")]
-    usual = {"stable": dict(whole), "taken": [whole[:2], whole[1:]], "read": whole}
-    return Seen(**{**usual, **given})  # type: ignore[arg-type]
-
-
-def test_the_checker_takes_what_is_right() -> None:
-    check(seen(), 0)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "rule"),
-    [
-        ({"read": [(0, b"a"), (1, b"b")]}, "was stable as"),
-        ({"read": [(0, b"a"), (1, b"x"), (2, b"c")]}, "was stable as"),
-        ({"read": [(0, b"a"), (2, b"c")]}, "read back"),
-        ({"taken": [[(0, b"a"), (2, b"c")]]}, "a gap"),
-        ({"taken": [[(0, b"a")], [(2, b"c")]]}, "began at 2"),
-        ({"taken": [[(0, b"x")]]}, "two contents"),
-        ({"conflicts": ["1"]}, "given twice"),
-        ({"failures": ["the source got an error"]}, "the source got"),
-    ],
-)
-def test_the_checker_finds_what_is_wrong(wrong: dict[str, object], rule: str) -> None:
-    with pytest.raises(AssertionError, match=rule):
-        check(seen(**wrong), 0)

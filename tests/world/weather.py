@@ -78,8 +78,8 @@ def run_world(seed: int, directory: Path, weather: Weather = USUAL) -> Told:
             faults.counts,
             cast.reached(),
         )
-    assert not broken, f"seed {seed}: event loops complained: {broken[:3]}"
     check(seen, seed)
+    assert not broken, f"seed {seed}: event loops complained: {broken[:3]}"
     return told
 
 

@@ -88,11 +88,13 @@ class World:
 
     def __exit__(self, *_: object) -> None:
         self.network.is_over = True
-        for loop in self._loops:
-            self._clean_up(loop)
-        for node in self.nodes.values():
-            _let_go(node)
-        self._patches.close()
+        try:
+            for loop in self._loops:
+                self._clean_up(loop)
+            for node in self.nodes.values():
+                _let_go(node)
+        finally:
+            self._patches.close()
 
     def _clean_up(self, loop: ProcessLoop) -> None:
         """Cancel all that a process still does. It reaches nobody, and its disk does not matter."""
@@ -162,7 +164,7 @@ class World:
     def wipe(self, store: str) -> None:
         """Lose the data directory of a store that does not run."""
         self.disks.wipe(self.path_of(store) / "rocksdb")
-        shutil.rmtree(self.path_of(store))
+        shutil.rmtree(self.path_of(store), ignore_errors=True)
 
     def rename(self, name: str, to: str) -> None:
         """Give a process another name."""
@@ -223,9 +225,13 @@ class World:
 
 
 def _let_go(node: StoreNode) -> None:
-    """Close the files of a store that crashed, unless it has done so itself."""
-    if node._directory is not None and not node._directory._mark.closed:
-        node._directory.close()
+    """Close the files of a store that crashed, unless it has done so itself.
+
+    Nor may it do so later, when its tasks are cleaned up: its descriptors are those of others then.
+    """
+    directory, node._directory = node._directory, None
+    if directory is not None and not directory._mark.closed:
+        directory.close()
 
 
 def _patch_clocks(to: pytest.MonkeyPatch, clock: Clock) -> None:
