@@ -125,4 +125,9 @@ class Cast:
 
     def reached(self) -> Counter[str]:
         """Return how often states were reached that are rare."""
-        return self.seen.reached
+        reached = Counter(self.seen.reached)
+        for store in self.stores:
+            for state in self.states(store).values():
+                reached["messages set aside at a store"] += state.held.set_aside > 0
+                reached["streams of several epochs"] += len(state.lineage.terms) > 1
+        return reached

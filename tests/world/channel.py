@@ -296,7 +296,6 @@ class Call:
 
     def __init__(self, client: ClientCall, connection: Connection, method: str) -> None:
         self.client = client
-        self.method = method
         self.connection = connection
         self._server: ServerCall | None = None
         self._under_way = 0

@@ -56,12 +56,6 @@ class Disk(MemoryStorage):
         after._unsynced.clear()
         return after
 
-    def drop_unsynced(self) -> None:
-        """Lose what was to be synced, and be in order again, as after a failed sync in Linux."""
-        self._commits.clear()
-        self._unsynced.clear()
-        self.fails_next_sync = self._has_failed = False
-
     def flip(self, random: Random) -> bool:
         """Turn a bit of a batch in the journal. Return False if there is none."""
         rows = self._synced.scan(Table.JOURNAL, b"", _LAST_KEY, 100_000)

@@ -169,21 +169,28 @@ class Faults:
         return True
 
     def strand_source(self) -> bool:
-        """Leave a source with one store, then kill it: the store has a tail that nobody shares."""
+        """Leave a source with one store, then kill it, and let the store hang.
+
+        The store has a tail that nobody shares, and the next instance may decide without it.
+        """
         name = self._pick(self._cast.sources)
         if name is None:
             return False
         spared = self._random.choice(self._cast.stores)
-        for store in self._cast.stores:
-            if store != spared:
-                self._cut(((name, store),))
-        self._later(self._random.uniform(0.2, 1.5), lambda: self._kill(name))
+        ways = [(name, store) for store in self._cast.stores if store != spared]
+        for way in ways:
+            self._world.network.part(*way)
+        self._later(self._random.uniform(0.2, 1.5), lambda: self._kill(name, spared, ways))
         return True
 
-    def _kill(self, name: str) -> None:
-        if self._runs(name):
-            self._world.crash(name)
-        self._restart(name, 0.05, 1.0)
+    def _kill(self, source: str, spared: str, ways: Sequence[tuple[str, str]]) -> None:
+        self._world.network.mend(ways)
+        for name in (source, spared):
+            if not self._runs(name):
+                return
+        self._world.crash(source)
+        self._world.pause(spared, self._random.choice((0.3, 5.0)))
+        self._restart(source, 0.05, 1.0)
 
     def _cut(self, ways: Sequence[tuple[str, str]]) -> None:
         for way in ways:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 EXECUTOR_SECONDS = 0.002
 """The longest time, in seconds, after which work for an executor is done."""
@@ -51,6 +51,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         """A heap. Of two timers for one time the one that was made first comes first."""
         self._timers_made = 0
+        self.tasks_made = 0
         self.crashed = False
         self.rounds_left: int | None = None
         """The rounds of callbacks after which the process crashes; None: it goes on."""
@@ -74,7 +75,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
             at = self._world_clock.now
         else:
             timers = self._timers
-            while timers and timers[0][2]._cancelled:  # type: ignore[attr-defined]
+            while timers and timers[0][2]._cancelled:
                 heappop(timers)
             if not timers:
                 return None
@@ -109,7 +110,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
                 return
             for _ in range(len(handles)):
                 handle = handles.popleft()
-                if not handle._cancelled:  # type: ignore[attr-defined]
+                if not handle._cancelled:
                     self.steps += 1
                     handle._run()
             if self.rounds_left is not None:
@@ -165,8 +166,24 @@ class ProcessLoop(asyncio.BaseEventLoop):
         return future
 
 
+class _Task(asyncio.Task[Any]):
+    """A task whose hash is its number: sets of tasks have the same order whenever a seed is run."""
+
+    def __new__(cls, _: Any, *, loop: ProcessLoop, **__: Any) -> Self:
+        task = super().__new__(cls)
+        loop.tasks_made += 1
+        task.number = loop.tasks_made
+        return task
+
+    number: int
+
+    def __hash__(self) -> int:
+        return self.number
+
+
 def _quiet_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **given: Any) -> asyncio.Task[Any]:
     """Return a task that does not complain when it is dropped with its process."""
-    task = asyncio.Task(coroutine, loop=loop, **given)
+    assert isinstance(loop, ProcessLoop)
+    task = _Task(coroutine, loop=loop, **given)
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     return task

@@ -28,7 +28,7 @@ class Network:
     def __init__(self, clock: Clock, random: Random) -> None:
         """Begin without servers."""
         self._clock = clock
-        self.random = random
+        self._random = random
         self._servers: dict[str, Server] = {}
         self._connections: list[Connection] = []
         self._parted: set[tuple[str, str]] = set()
@@ -42,9 +42,9 @@ class Network:
 
     def delay(self) -> float:
         """Return the seconds that a message is under way."""
-        if self.random.random() < 0.01:
-            return self.random.uniform(0.01, 0.2)
-        return self.random.uniform(0.0001, 0.002)
+        if self._random.random() < 0.01:
+            return self._random.uniform(0.01, 0.2)
+        return self._random.uniform(0.0001, 0.002)
 
     def part(self, one: str, other: str) -> None:
         """Let nothing get from one process to the other."""
@@ -149,7 +149,6 @@ class Connection:
 
     def __init__(self, network: Network, client: ProcessLoop, server: Server) -> None:
         self._network = network
-        self.random = network.random
         self.server = server
         self.peer = network.next_peer()
         self.up = _Way(network, client, server.loop)

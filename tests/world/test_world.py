@@ -63,7 +63,7 @@ def test_nothing_is_stable_without_a_quorum(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_what_was_stable_is_read_back_after_any_faults(seed: int, tmp_path: Path) -> None:
     told = run_world(seed, tmp_path)
-    assert told.stable > 50
+    assert told.stable > 10
     assert told.faults.total() > 5
 
 
