@@ -88,8 +88,9 @@ class Directory:
     """All watchers of one store."""
 
     def __init__(self) -> None:
-        self._of_topics: dict[str, set[Watcher]] = {}
-        self._of_patterns: set[Watcher] = set()
+        # Dictionaries in the place of sets: watchers are told in the order in which they came.
+        self._of_topics: dict[str, dict[Watcher, None]] = {}
+        self._of_patterns: dict[Watcher, None] = {}
         self.changes = 0
         """The number of changes so far."""
 
@@ -98,12 +99,12 @@ class Directory:
         """Return a watcher that is owed all known sources, and every change from now on."""
         watcher = Watcher(selection, known)
         topic = selection.topic
-        among = self._of_patterns if topic is None else self._of_topics.setdefault(topic, set())
-        among.add(watcher)
+        among = self._of_patterns if topic is None else self._of_topics.setdefault(topic, {})
+        among[watcher] = None
         try:
             yield watcher
         finally:
-            among.discard(watcher)
+            among.pop(watcher, None)
             if topic is not None and not among:
                 self._of_topics.pop(topic, None)
 
