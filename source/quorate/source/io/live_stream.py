@@ -126,7 +126,8 @@ class LiveStream:
         self._confirmed = confirmed
         self._options = options
         self._log = log
-        self._receivers: set[_Receiver] = set()
+        # A dictionary in the place of a set: it keeps the order in which they came.
+        self._receivers: dict[_Receiver, None] = {}
         self._left = asyncio.Event()
 
     @property
@@ -208,7 +209,7 @@ class LiveStream:
             request.delivery == DELIVERY_LEVEL_STABLE or core.pacing.waits,
             self._options.receiver_queue_bytes,
         )
-        self._receivers.add(receiver)
+        self._receivers[receiver] = None
         self._log.add(events.ReceiverAttached(receiver.session_id, receiver.address))
         try:
             with listening.to(receiver.address, partial(receiver.cut_off, 0.0)):
@@ -220,7 +221,7 @@ class LiveStream:
             # gRPC raises this when a receiver goes away in the middle of a frame.
             _log.debug("receiver %#x of %s went away", receiver.session_id, core.name)
         finally:
-            self._receivers.discard(receiver)
+            self._receivers.pop(receiver, None)
             self._left.set()
             self._log.add(
                 events.ReceiverDetached(receiver.session_id, receiver.address, receiver.reason)
