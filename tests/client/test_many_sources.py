@@ -13,8 +13,8 @@ from quorate.client import connect
 from quorate.source import Source
 from quorate.transport.connections import BEGINNINGS_MAX
 
-TASKS_OF_EACH = 6
-"""For each of three stores: its session, and a writer. One reader a store is all sources'."""
+TASKS_OF_EACH = 3
+"""For each of three stores: its session. What reads and writes belongs to all sources."""
 
 BETWEEN_STORES = 3 * 2 * 2
 """The sockets of three stores in this process that connect to each other, both ends."""

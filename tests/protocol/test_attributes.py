@@ -35,7 +35,7 @@ def test_round_trip(
     assert attributes == (key, properties, deleted, expires_ns)
 
 
-WITH_KEYS = st.builds(Attributes, KEYS)
+WITH_KEYS = KEYS.map(Attributes)
 ANY = st.builds(Attributes, KEYS, PROPERTIES, st.booleans(), EXPIRIES)
 
 

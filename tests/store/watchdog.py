@@ -27,6 +27,22 @@ class Longest:
     """The callback that ran in it, for people."""
 
 
+USUAL_SECONDS = 0.004
+"""Processor seconds of a hundred thousand additions on a machine of the usual speed."""
+
+
+def slowness() -> float:
+    """Return how many times as long as usual this machine takes for the same work: 1 at least."""
+    return max(1.0, min(_additions() for _ in range(20)) / USUAL_SECONDS)
+
+
+def _additions() -> float:
+    began, total = time.thread_time(), 0
+    for number in range(100_000):
+        total += number
+    return time.thread_time() - began
+
+
 def _name(handle: asyncio.Handle) -> str:
     task = getattr(getattr(handle, "_callback", None), "__self__", None)
     return repr(task) if isinstance(task, asyncio.Task) else repr(handle)

@@ -31,7 +31,7 @@ _KINDS = {
 }
 _NUMBERS_MAX = 100_000
 """The most messages that one request may settle."""
-_NUMBERS_AT_ONCE = 2048
+_NUMBERS_AT_ONCE = 1024
 """The most of them that one turn of the event loop settles, so that none holds up the store."""
 
 
