@@ -8,9 +8,9 @@ from quorate.protocol.bookmarks import NO_PLACE
 from quorate.protocol.identity import SourceName
 from quorate.protocol.queues import QueueSettings
 from quorate.protocol.ranges import Range
-from quorate.queue.protocol.consumers import Consumer
+from quorate.queue.protocol.consumers import CONSUMER_LEFT, Consumer
 from quorate.queue.protocol.decisions import Released, Tried
-from quorate.queue.protocol.dispatch import Dispatch, Kind, Settlement
+from quorate.queue.protocol.dispatch import RELEASED_AT_ONCE, Dispatch, Kind, Settlement
 
 ORDERS = SourceName("orders", 1)
 SETTINGS = QueueSettings(name="work", topics=("orders",), lease_seconds=10.0)
@@ -109,3 +109,29 @@ def test_people_are_told_once_of_a_job_that_becomes_a_dead_letter() -> None:
     assert queue.dispatch.tries_of_repeated == []
     queue.dispatch.buried(queue.dispatch.take_dying(), 31.0)
     assert (queue.dispatch.counts.dead, queue.dispatch.counts.dead_at) == (1, 31.0)
+
+
+def test_many_jobs_of_a_consumer_that_leaves_are_released_turn_by_turn() -> None:
+    dispatch, count = Dispatch(SETTINGS), 2 * RELEASED_AT_ONCE + 1
+    first, other = Consumer("first", count), Consumer("other", count)
+    dispatch.join(first)
+    dispatch.arrived(Batch([Message(ORDERS, 1, at, None) for at in range(count)], NO_PLACE), 0.0)
+    assert len(dispatch.hand_out(0.0)) == 1
+    dispatch.leave(first, 1.0)
+    assert (dispatch.ready, dispatch.due_at) == (RELEASED_AT_ONCE, 1.0)
+    assert dispatch.hand_out(1.0) == []
+    assert dispatch.ready == 2 * RELEASED_AT_ONCE
+    dispatch.hand_out(1.0)
+    dispatch.hand_out(1.0)
+    assert (dispatch.ready, dispatch.due_at) == (count, None)
+    dispatch.join(other)
+    [(_, entries)] = dispatch.hand_out(2.0)
+    assert [entry.sequence for entry in entries] == list(range(count))
+    assert {entry.tried.reason for entry in entries} == {CONSUMER_LEFT}
+
+
+def test_what_was_settled_meanwhile_is_not_released() -> None:
+    queue = Queue()
+    queue.say(queue.first, Kind.DONE, 9.0)
+    assert queue.handed(10.0) == []
+    assert queue.dispatch.due_at is None

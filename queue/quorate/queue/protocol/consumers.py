@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from quorate.queue.protocol.track import Entry
 
 
+LEASE_ENDED = "its lease ended before the consumer said what became of it"
+CONSUMER_LEFT = "its consumer went away"
+
+
 class Consumer:
     """A consumer, from when it joins until it leaves."""
 
@@ -52,6 +56,9 @@ class Lease:
     consumer: Consumer
     ends_at: float
     entries: list[Entry]
+    """From the end on they are taken out once the lease is over."""
+    reason: str = LEASE_ENDED
+    """The words for why it is over, once it is."""
 
 
 class Leases:
@@ -61,26 +68,48 @@ class Leases:
         """Begin with none. seconds: how long each lasts."""
         self.seconds = seconds
         self._leases: deque[Lease] = deque()
+        self._over: list[Lease] = []
+        """The leases that are over, and of which messages are left. The last one comes first."""
 
     def give(self, consumer: Consumer, entries: list[Entry], now: float) -> None:
         """Give a consumer a lease for messages."""
-        lease = Lease(consumer, now + self.seconds, entries)
+        lease = Lease(consumer, now + self.seconds, entries.copy())
         for entry in entries:
             entry.lease = lease
             consumer.held[entry.track.source, entry.sequence] = entry
         self._leases.append(lease)
 
-    def ended(self, now: float) -> list[Entry]:
-        """Return the messages whose lease has ended, and that nobody has settled."""
-        ended: list[Entry] = []
+    def end(self, consumer: Consumer, now: float, reason: str) -> None:
+        """End all leases of a consumer."""
+        own = [lease for lease in self._leases if lease.consumer is consumer]
+        for lease in own:
+            self._leases.remove(lease)
+            lease.ends_at, lease.reason = now, reason
+        self._over += own
+
+    def ended(self, now: float, most: int) -> list[tuple[Entry, str]]:
+        """Return messages that nobody has settled and whose lease is over, and why.
+
+        The last of them comes first. There are more if `ends_at` is not after now.
+        """
         while self._leases and self._leases[0].ends_at <= now:
-            lease = self._leases.popleft()
-            ended += [entry for entry in lease.entries if entry.lease is lease]
+            self._over.append(self._leases.popleft())
+        ended: list[tuple[Entry, str]] = []
+        while self._over and len(ended) < most:
+            lease = self._over[-1]
+            if not lease.entries:
+                self._over.pop()
+                continue
+            entry = lease.entries.pop()
+            if entry.lease is lease:
+                ended.append((entry, lease.reason))
         return ended
 
     @property
     def ends_at(self) -> float | None:
-        """When the next lease ends; None: there is none."""
+        """When the next lease ends, or has ended; None: there is none."""
+        if self._over:
+            return self._over[-1].ends_at
         while self._leases and not any(
             entry.lease is self._leases[0] for entry in self._leases[0].entries
         ):

@@ -20,7 +20,7 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.queues import QueueSettings
 from quorate.protocol.ranges import Range
-from quorate.queue.protocol.consumers import Consumer, Leases
+from quorate.queue.protocol.consumers import CONSUMER_LEFT, Consumer, Leases
 from quorate.queue.protocol.decisions import (
     Decision,
     Released,
@@ -31,8 +31,9 @@ from quorate.queue.protocol.decisions import (
 )
 from quorate.queue.protocol.track import Batch, Entry, Track
 
-LEASE_ENDED = "its lease ended before the consumer said what became of it"
-CONSUMER_LEFT = "its consumer went away"
+RELEASED_AT_ONCE = 256
+"""The most messages whose leases end in one turn, so that no consumer that goes away with very many
+holds up the store."""
 REPEATED_TRIES = 2
 """The tries in vain from which on people are told of a message."""
 
@@ -234,10 +235,9 @@ class Dispatch:
         """Hand out to others what a consumer has. Each of its leases counts as a try."""
         self._consumers.remove(consumer)
         self._to_answer.pop(consumer, None)
-        for entry in reversed(list(consumer.held.values())):
-            if entry.lease is not None and entry.lease.consumer is consumer:
-                self._release(entry, 0.0, CONSUMER_LEFT, now)
+        self._leases.end(consumer, now, CONSUMER_LEFT)
         consumer.held.clear()
+        self._release_ended(now)
 
     def settle(
         self, consumer: Consumer, number: int, settlements: Iterable[Settlement], now: float
@@ -389,12 +389,15 @@ class Dispatch:
         return entries
 
     def _due(self, now: float) -> None:
-        for entry in reversed(self._leases.ended(now)):
-            self._release(entry, 0.0, LEASE_ENDED, now)
+        self._release_ended(now)
         while self._delayed and self._delayed[0][0] <= now:
             entry = heapq.heappop(self._delayed)[2]
             if not entry.is_gone:
                 self._ready.appendleft(entry)
+
+    def _release_ended(self, now: float) -> None:
+        for entry, reason in self._leases.ended(now, RELEASED_AT_ONCE):
+            self._release(entry, 0.0, reason, now)
 
     @property
     def due_at(self) -> float | None:
