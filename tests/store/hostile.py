@@ -25,7 +25,7 @@ from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
 
 TURN_SECONDS_MAX = 0.010 * slowness()
-"""What a turn may take: 10 ms on a machine of the usual speed."""
+"""The longest turn allowed: 10 ms on a machine of the usual speed."""
 TRIES = 3
 AT_ONCE = 300
 PATIENCE_SECONDS = 60.0

@@ -1,4 +1,4 @@
-"""Who plays in a simulated world: its stores and applications, and how each is started."""
+"""The stores and applications of a simulated world, and how each is started."""
 
 from __future__ import annotations
 

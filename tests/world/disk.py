@@ -32,7 +32,7 @@ class Disk(MemoryStorage):
         self.fails_next_sync = False
         self._has_failed = False
         self._commits: list[list[Write]] = []
-        """What was written and not synced, one list for each write."""
+        """The rows that are not synced yet, one list for each write."""
 
     def write(self, writes: Iterable[Write], columns: Iterable[Columns] = ()) -> None:
         commit = with_columns(writes, columns)

@@ -13,7 +13,7 @@ Messages = list[tuple[int, bytes]]
 
 @dataclass
 class Taken:
-    """What one instance of a receiver was handed of one source."""
+    """The messages of one source that one instance of a receiver was handed."""
 
     before: int
     """The highest number that any instance was handed before its first message; -1: none."""
@@ -22,7 +22,7 @@ class Taken:
 
 @dataclass
 class Stream:
-    """What was seen of one source."""
+    """Everything that applications saw of one source."""
 
     topic: str = "orders"
     session_id: int = 1
@@ -37,7 +37,7 @@ class Stream:
     conflicts: list[str] = field(default_factory=list)
     """Stable numbers that were given to two messages."""
     taken: list[Taken] = field(default_factory=list)
-    """What each instance of the receiver was handed, in the order of their first messages."""
+    """The messages of each instance of the receiver, in the order of their first messages."""
     taken_upto: int = -1
     """The highest number that any instance of the receiver was handed."""
     replayed: Messages = field(default_factory=list)
@@ -65,7 +65,7 @@ class Stream:
 
 @dataclass
 class Seen:
-    """What was seen of all sources."""
+    """Everything that applications saw of all sources."""
 
     streams: list[Stream]
     receivers: Counter[str] = field(default_factory=Counter)

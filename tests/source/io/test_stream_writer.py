@@ -50,7 +50,7 @@ class Core:
 
 
 class Owner:
-    """What the writer says."""
+    """An owner of the writer, and the calls that it got."""
 
     def __init__(self) -> None:
         self.idle = 0

@@ -46,8 +46,8 @@ _CHUNK_ROWS_MAX = 256
 _AT_ONCE_ROWS = 4
 """The most rows that the event loop reads itself.
 
-Who follows the journal reads them just after they were written, so they are in memory. A thread
-would be woken for them, and would wait for Python's lock.
+A subscriber that follows the journal reads them just after they were written, so they are in
+memory. A thread would be woken for them, and would wait for Python's lock.
 """
 _AT_ONCE_MESSAGES = 64
 """The most messages that are taken to be among these rows."""
