@@ -170,6 +170,9 @@ def test_a_receiver_that_is_handed_what_it_had_acknowledged_is_found(kept: Path)
     facts = Facts.load(kept)
     (kill,) = (kill for kill in facts.kills if kill.victim == "receiver-1")
     (topic,) = kill.acknowledged
+    # A store that has just come back may know of no position yet. Then the test says that 0 was.
+    kill.acknowledged[topic] = max(kill.acknowledged[topic], 0)
+    facts.save(kept)
     first, second = run_files(kept / "receivers", "receiver-1")
     earlier = first.read_text().splitlines(keepends=True)[kill.acknowledged[topic]]
     second.write_text(earlier + second.read_text())
