@@ -20,8 +20,8 @@ from quorate.protocol.keying import Keying, Missing
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.times import times_of
 from quorate.store import startup
-from quorate.store.rpc.begins import position_before
 from quorate.store.rpc.state import StateQueries
+from quorate.store.rpc.subscription_begins import position_before
 from quorate.store.rules.source_state import AppendStream
 from quorate.store.rules.state_rows import StateDigest, rows_among
 from quorate.store.storage.interface import Table

@@ -39,7 +39,6 @@ from quorate.store.configuration import (
 from quorate.store.engine import Engine
 from quorate.store.monitor.health import Health
 from quorate.store.rpc.backup import Backups
-from quorate.store.rpc.begins import position_before
 from quorate.store.rpc.guard import SERVICE, Admission, guarded
 from quorate.store.rpc.health import HealthService
 from quorate.store.rpc.journal import JournalReports
@@ -48,6 +47,7 @@ from quorate.store.rpc.release import Releases
 from quorate.store.rpc.service import Service
 from quorate.store.rpc.state import StateQueries
 from quorate.store.rpc.status import Reports, StoreFacts
+from quorate.store.rpc.subscription_begins import position_before
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.acceptor import StoreCore
 from quorate.store.rules.batch_check import BatchCheck

@@ -387,7 +387,7 @@ class SourceCore:
             if decision is not None:
                 self._begin(decision)
         if registration.phase is Phase.BEGINNING and registration.begun_enough():
-            self._begin_counts(now)
+            self._on_begin_counted(now)
         if registration.phase is Phase.CONFIRMING and registration.confirmed_enough():
             self._note_membership(confirmed=True)
             self._after_begin(now)
@@ -397,7 +397,7 @@ class SourceCore:
             self._check_complete(now)
         self._sync_stores()
 
-    def _begin_counts(self, now: float) -> None:
+    def _on_begin_counted(self, now: float) -> None:
         """Go on after the begin, which is durable on a stable set of every policy in its record."""
         registration = self.registration
         self._from_policies = registration.membership.from_policies

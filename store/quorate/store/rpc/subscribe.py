@@ -27,8 +27,8 @@ from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.wire import position_to_wire, source_to_wire
 from quorate.store.engine import Engine
-from quorate.store.rpc.begins import Begins
 from quorate.store.rpc.selecting import Piece, Wanted, large_left, moved_behind
+from quorate.store.rpc.subscription_begins import SubscriptionBegins
 from quorate.store.rules.lag import LAG_SECONDS, is_short_of
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.walk import Missing, Stream, Walk, stable_upto, stream_of
@@ -67,7 +67,7 @@ class Subscription:
         walk: Walk,
         delivered: store_v1.Delivered,
         wanted: Wanted,
-        begins: Begins,
+        begins: SubscriptionBegins,
         check_running: Callable[[], None],
     ) -> None:
         """Begin with this walk.

@@ -25,9 +25,9 @@ from quorate.protocol.wire import (
 )
 from quorate.store import watchers
 from quorate.store.engine import Engine
-from quorate.store.rpc.begins import Begins
 from quorate.store.rpc.selecting import Wanted
 from quorate.store.rpc.subscribe import Subscription, given_upto
+from quorate.store.rpc.subscription_begins import SubscriptionBegins
 from quorate.store.rules.ending import Ending
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.subscriptions import Running, Subscriptions
@@ -101,7 +101,7 @@ class Subscribing:
         self, asked: _Asked, running: Running
     ) -> AsyncIterator[store_v1.SubscribeResponse]:
         selects = asked.selection.selects
-        begins = Begins(self._engine, self._executor, selects)
+        begins = SubscriptionBegins(self._engine, self._executor, selects)
         beginning = await begins.at_position(await self._begin(begins))
         ending = await self._ending(begins)
         walk = await self._apart(
@@ -132,7 +132,7 @@ class Subscribing:
     async def _bookmarks(self, named: store_v1.Position) -> list[Bookmark]:
         return await self._apart(partial(bookmarks_from_wire, named))
 
-    async def _begin(self, begins: Begins) -> Position:
+    async def _begin(self, begins: SubscriptionBegins) -> Position:
         request = self._request
         match request.WhichOneof("begin"):
             case "position":
@@ -150,7 +150,7 @@ class Subscribing:
             case _:
                 return Position()
 
-    async def _ending(self, begins: Begins) -> Ending | None:
+    async def _ending(self, begins: SubscriptionBegins) -> Ending | None:
         """Return where the subscription ends; None: it does not."""
         request = self._request
         before_ns = request.end_before_ns if request.HasField("end_before_ns") else None

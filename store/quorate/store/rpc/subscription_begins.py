@@ -42,7 +42,7 @@ class _Found(NamedTuple):
     bookmark: Bookmark
 
 
-class Begins:
+class SubscriptionBegins:
     """Finds where subscriptions to some topics begin."""
 
     def __init__(self, engine: Engine, executor: Executor, selects: Callable[[str], bool]) -> None:
@@ -195,7 +195,7 @@ async def position_before(engine: Engine, executor: Executor, topic: str, time_n
     def upto(state: SourceState) -> int:
         return max(stable_upto(state), state.held.retained_from - 1)
 
-    return await Begins(engine, executor, topic.__eq__).before(time_ns, upto)
+    return await SubscriptionBegins(engine, executor, topic.__eq__).before(time_ns, upto)
 
 
 # In a thread.
