@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,8 @@ from tests.sharing import share
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 # The processes that tests start need two thirds of the time if they find compiled modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Rewriting the asserts of all tests takes each process twenty seconds: the next run finds it done.
+sys.dont_write_bytecode = False
 # What commands print goes through a buffer, as with most people.
 os.environ.pop("PYTHONUNBUFFERED", None)
 # A shell lets what it starts in the background ignore Ctrl-C. Processes of tests would do so, too.
