@@ -15,6 +15,11 @@ from quorate.queue.beside import Queues
 from quorate.store.configuration import MonitorConfiguration, QueueConfiguration, StoreConfiguration
 from quorate.store.node import StoreNode
 
+CHANGES_OF_DISPATCHER = (
+    "does not take|in limbo|lost its quorum|is fenced|waits for another instance"
+)
+"""What a dispatcher may complain of when a store starts, stops, or is slow to answer."""
+
 QUEUE = {"name": "work", "topics": ["orders"], "dead_letters": "orders.dead"}
 
 

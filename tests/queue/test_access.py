@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.certificates import files
+from tests.queue.conftest import CHANGES_OF_DISPATCHER
 
 from quorate.client import Client, connect
 from quorate.console.group.authority import Authority
@@ -16,7 +17,7 @@ from quorate.queue.beside import Queues
 from quorate.store.configuration import StoreConfiguration
 from quorate.store.node import StoreNode
 
-pytestmark = pytest.mark.expects_log("may not|does not take|in limbo|lost its quorum")
+pytestmark = pytest.mark.expects_log("may not|" + CHANGES_OF_DISPATCHER)
 
 RULES = [
     {"identities": ["store-a"], "verbs": ["replicate"]},

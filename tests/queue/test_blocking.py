@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.queue.conftest import QueueStores
+from tests.queue.conftest import CHANGES_OF_DISPATCHER, QueueStores
 
 from quorate.client import connect_blocking
 from quorate.client.blocking import Client
 from quorate.errors import Closed, InvalidArgument, UnknownQueue
 from quorate.transport.blocking import run_blocking
 
-pytestmark = pytest.mark.expects_log("does not take|is in limbo|lost its quorum|is fenced")
+pytestmark = pytest.mark.expects_log(CHANGES_OF_DISPATCHER)
 
 
 @pytest.fixture

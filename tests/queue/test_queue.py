@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 from tests import seams
-from tests.queue.conftest import QueueStores, Start
+from tests.queue.conftest import CHANGES_OF_DISPATCHER, QueueStores, Start
 
 from quorate.client import Client, Consumer, Job, Outgoing, SourceOptions
 from quorate.client.replay import ReplayedMessage
@@ -16,7 +16,7 @@ from quorate.errors import Closed, InvalidArgument, UnknownQueue, Unreachable
 from quorate.queue.protocol.decisions import Decision
 from quorate.queue.protocol.dispatch import Dispatch
 
-pytestmark = pytest.mark.expects_log("does not take|is in limbo|lost its quorum|is fenced")
+pytestmark = pytest.mark.expects_log(CHANGES_OF_DISPATCHER)
 
 
 async def send(client: Client, payloads: Sequence[bytes | Outgoing], topic: str = "orders") -> None:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from tests.documents import Document
-from tests.queue.conftest import QueueStores, Start
+from tests.queue.conftest import CHANGES_OF_DISPATCHER, QueueStores, Start
 from typer.main import get_command
 
 from quorate.client import Job, connect
 from quorate.console.commands.queue import queue
 from quorate.store.configuration import QueueConfiguration, load
 
-pytestmark = pytest.mark.expects_log("does not take|in limbo|lost its quorum|is fenced")
+pytestmark = pytest.mark.expects_log(CHANGES_OF_DISPATCHER)
 
 PAGE = Document("queues")
 TEXT, CODE, TOML = PAGE.text, PAGE.blocks("python"), PAGE.block("toml")

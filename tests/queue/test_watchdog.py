@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.queue.conftest import Start
+from tests.queue.conftest import CHANGES_OF_DISPATCHER, Start
 from tests.store.hostile import PATIENCE_SECONDS, TRIES, TURN_SECONDS_MAX
 from tests.store.watchdog import longest_turn
 
@@ -19,7 +19,7 @@ from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import queue_pb2 as queue_v1
 from quorate.v1.queue_pb2_grpc import QueueStub
 
-pytestmark = pytest.mark.expects_log("does not take|is in limbo|lost its quorum|is fenced")
+pytestmark = pytest.mark.expects_log(CHANGES_OF_DISPATCHER)
 
 MESSAGES = 5_000
 SOURCE = v1.SourceName(topic="orders", session_id=7)

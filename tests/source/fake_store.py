@@ -129,6 +129,11 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         while self.stable_upto < sequence:
             await self._news.wait()
 
+    async def until_left(self) -> None:
+        """Wait until no source has a stream here: nothing of one that was killed comes any more."""
+        while self.stream is not None:
+            await self._news.wait()
+
     def _poke(self) -> None:
         self._news.set()
         self._news.clear()
@@ -311,6 +316,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             reader.cancel()
             if self.stream is mine:
                 self.stream = None
+                self._poke()
 
     def _known_in(self, answer: str) -> list[v1.StoreReplaced]:
         return [self.known_in[answer]] if answer in self.known_in else []

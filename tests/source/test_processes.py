@@ -70,6 +70,7 @@ async def test_a_killed_source_sends_again_what_was_not_stable(
     assert await process.wait() == (3 if end == "exit" else -signal.SIGKILL)
     process.stdin.close()
     for store in stores:
+        await store.until_left()
         store.deaf = False
 
     async with await open_source(stores, publish_store=FilePublishStore(path)) as source:

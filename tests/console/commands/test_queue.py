@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.console.command import Ran, quorate
-from tests.queue.conftest import QueueStores
+from tests.queue.conftest import CHANGES_OF_DISPATCHER, QueueStores
 
 from quorate.client import connect
 from quorate.console.group.check import check
@@ -19,7 +19,7 @@ from quorate.v1.queue_pb2 import QueueStatus
 
 pytestmark = [
     pytest.mark.processes,
-    pytest.mark.expects_log("does not take|in limbo|lost its quorum|is fenced"),
+    pytest.mark.expects_log(CHANGES_OF_DISPATCHER),
 ]
 
 
