@@ -45,9 +45,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Sharing(config, log) if config.getoption("dist") == "load" else None
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let processes of tests begin as forks."""
-    forks.install(forks.Server())
+    server = forks.Server()
+    config.add_cleanup(server.close)
+    forks.install(server)
 
 
 @pytest.fixture(autouse=True)

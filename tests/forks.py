@@ -64,6 +64,14 @@ class Server:
             finally:
                 _adopt(False)
 
+    def close(self) -> None:
+        """End the process, if it was started."""
+        with self._lock:
+            if self._channel and self._process:
+                self._channel.close()
+                self._process.wait()
+                self._channel = self._process = None
+
     def _started(self) -> socket.socket:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
