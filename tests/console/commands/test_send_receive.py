@@ -150,12 +150,15 @@ def test_what_happens_to_a_source(environment: dict[str, str]) -> None:
     assert sent.returncode == 0, sent.stderr
     lines = [json.loads(line) for line in sent.stderr.splitlines()]
     told = [line for line in lines if "event" in line]
-    # On a busy machine others are missing, too, when it says so first.
+    # On a busy machine others are missing, too.
     waiting = [each for each in told if each["event"] == "WaitingForStores" and each["seconds"]]
-    (waited,) = [each for each in waiting if each["missing"] == ["127.0.0.1:1"]]
-    assert waited["seconds"] <= 0.3
+    assert waiting
+    assert all("127.0.0.1:1" in each["missing"] and each["seconds"] <= 0.3 for each in waiting)
+    missing = [tuple(each["missing"]) for each in waiting]
+    assert len(set(missing)) == len(missing)
     (complete,) = [each for each in told if each["event"] == "RegistrationComplete"]
-    assert (complete["missing"], complete["first_sequence"]) == (["127.0.0.1:1"], 0)
+    assert "127.0.0.1:1" in complete["missing"]
+    assert complete["first_sequence"] == 0
 
 
 def test_json_has_all_fields_and_is_one_valid_whole(environment: dict[str, str]) -> None:
