@@ -361,6 +361,7 @@ PEER_VIEWS_VIEW_OF = Seam(PEER_VIEWS, "view_of")
 
 PROXY = "quorate.store.tasks.proxy"
 PROXY_AWAY_SECONDS = Seam(PROXY, "AWAY_SECONDS")
+PROXYING_LOOK_AT = Seam(PROXY, "Proxying._look_at")
 
 READMISSION = "quorate.store.tasks.readmission"
 LEAVE_IN_READMISSION = Seam(READMISSION, "leave")
@@ -371,12 +372,12 @@ REPAIR = "quorate.store.tasks.repair"
 REPAIR_ADOPT_ALL = Seam(REPAIR, "Repair._adopt_all")
 REPAIR_COMPARE_SECONDS = Seam(REPAIR, "COMPARE_SECONDS")
 REPAIR_MEND = Seam(REPAIR, "Repair._mend")
-REPAIR_QUIET_ROUNDS_MAX = Seam(REPAIR, "QUIET_ROUNDS_MAX")
 REPAIR_ROUND_SECONDS = Seam(REPAIR, "ROUND_SECONDS")
 REPAIR_RUN_ERRANDS = Seam(REPAIR, "Repair._run_errands")
 
 RETENTION = "quorate.store.tasks.retention"
 RELEASING_COMPACT = Seam(RETENTION, "Releasing._compact")
+RELEASING_LOOK_AT = Seam(RETENTION, "Releasing._look_at")
 RELEASING_OBSERVED = Seam(RETENTION, "Releasing._observed")
 RELEASING_ROUND = Seam(RETENTION, "Releasing.round")
 RETENTION_COMPACT_SECONDS = Seam(RETENTION, "COMPACT_SECONDS")

@@ -626,7 +626,7 @@ class StoreActor:
                 call.commit = engine.submit(stream.state, skipped, True, call, stream.expected - 1)
             case "information":
                 writes += core.streams.inform(stream, frame.information)
-                engine.directory.changed(stream.state.name)
+                engine.changed(stream.state.name)
             case "goodbye":
                 writes += core.streams.goodbye(stream)
         if writes:

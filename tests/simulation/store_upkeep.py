@@ -27,6 +27,7 @@ from quorate.protocol.wire import source_to_wire
 from quorate.store import startup
 from quorate.store.rules import repair_plan as plan
 from quorate.store.rules import retention
+from quorate.store.rules.changes import Agenda
 from quorate.store.rules.lifetimes import Who
 from quorate.store.rules.peer_knowledge import (
     Heard,
@@ -54,6 +55,7 @@ from quorate.store.tasks.peer_answers import (
     Question,
     heard_from,
     read_inventory,
+    since,
 )
 from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.peer_views import (
@@ -151,6 +153,8 @@ class SimulatedPeers:
         if heard is None:
             return
         self._heard[peer] = heard
+        if peer not in self._reachable:
+            self._note_changes(peer, self._heard)
         self._reachable.add(peer)
         if heard.counts and any(each.live for each in heard.answer.sources.values()):
             self._store.checker.endings.sign(self._store.label)
@@ -158,15 +162,20 @@ class SimulatedPeers:
     async def _question(self, peer: str, *, without_sources: bool = False) -> Heard | None:
         store = self._store
         asked = Question(store.greeting(), store.core.standing.moment, store.world.now)
+        before = self._heard.get(peer)
         request = store_v1.InventoryRequest(
-            greeting=asked.greeting, without_sources=without_sources
+            greeting=asked.greeting,
+            without_sources=without_sources,
+            since=None if without_sources else since(store.engine, before),
         )
         try:
-            answer, who = await inventory_of(store, peer, request)
+            answer, who = await inventory_of(
+                store, peer, request, before.answer if before is not None else None
+            )
         except QuorateError:
+            self._note_changes(peer, self._reachable)
             self._reachable.discard(peer)
             return None
-        before = self._heard.get(peer)
         heard = heard_from(store.engine, asked, answer, who, store.world.now, before)
         if heard is None:
             return None
@@ -175,6 +184,12 @@ class SimulatedPeers:
         if isinstance(heard, AskAgain):
             return await self._question(peer, without_sources=without_sources)
         return heard
+
+    def _note_changes(self, peer: str, among: Collection[str]) -> None:
+        """Note that a peer of these has come or gone, and with it what is heard of its sources."""
+        if peer in among and peer in self._heard:
+            for source in self._heard[peer].answer.sources:
+                self._store.engine.news.note(source)
 
     async def ask_about(self, source: SourceName, addresses: Collection[str]) -> list[PeerAnswer]:
         told: list[PeerAnswer] = []
@@ -191,13 +206,16 @@ class SimulatedPeers:
 
 
 async def inventory_of(
-    store: StoreActor, peer: str, request: store_v1.InventoryRequest
+    store: StoreActor,
+    peer: str,
+    request: store_v1.InventoryRequest,
+    before: PeerAnswer | None = None,
 ) -> tuple[PeerAnswer, store_v1.Greeting]:
     """What a peer answers, and how it presents itself; raises QuorateError."""
     responses = await store.network.call(
         store.process, peer, "inventory", request, ANSWER_SECONDS_MAX
     )
-    return await read_inventory(peer, _each(responses))
+    return await read_inventory(peer, _each(responses), before)
 
 
 class SimulatedNeighbours:
@@ -386,8 +404,8 @@ class SimulatedRepair(Repair):
         self._compare_all_seconds = COMPARE_ALL_SECONDS
         self._cases = {}
         self._not_adopted = {}
-        self._answers = []
-        self._learned = {}
+        self._agenda = Agenda(store.engine.news)
+        self._to_adopt = Agenda(store.engine.news)
         self._simulated = store
 
     async def round(self) -> None:

@@ -102,7 +102,7 @@ GUARDS = (
         _one_begins_while_another_joins,
         "I4",
         {**EXPIRING, **HIGHEST},
-        seeds=20,
+        seeds=60,
     ),
 )
 

@@ -878,7 +878,7 @@ class Greeting(_message.Message):
     def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class InventoryRequest(_message.Message):
-    __slots__ = ("greeting", "source", "protocol_version", "without_sources", "topic_pattern", "archived", "begin", "before")
+    __slots__ = ("greeting", "source", "protocol_version", "without_sources", "topic_pattern", "archived", "begin", "before", "since")
     GREETING_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -887,6 +887,7 @@ class InventoryRequest(_message.Message):
     ARCHIVED_FIELD_NUMBER: _ClassVar[int]
     BEGIN_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
     greeting: Greeting
     source: _messages_pb2.SourceName
     protocol_version: int
@@ -895,7 +896,16 @@ class InventoryRequest(_message.Message):
     archived: _containers.RepeatedCompositeFieldContainer[ArchivedPlace]
     begin: _messages_pb2.SourceName
     before: _messages_pb2.SourceName
-    def __init__(self, greeting: _Optional[_Union[Greeting, _Mapping]] = ..., source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., protocol_version: _Optional[int] = ..., without_sources: bool = ..., topic_pattern: _Optional[str] = ..., archived: _Optional[_Iterable[_Union[ArchivedPlace, _Mapping]]] = ..., begin: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., before: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ...) -> None: ...
+    since: Moment
+    def __init__(self, greeting: _Optional[_Union[Greeting, _Mapping]] = ..., source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., protocol_version: _Optional[int] = ..., without_sources: bool = ..., topic_pattern: _Optional[str] = ..., archived: _Optional[_Iterable[_Union[ArchivedPlace, _Mapping]]] = ..., begin: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., before: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., since: _Optional[_Union[Moment, _Mapping]] = ...) -> None: ...
+
+class Moment(_message.Message):
+    __slots__ = ("run", "changes")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    run: bytes
+    changes: int
+    def __init__(self, run: _Optional[bytes] = ..., changes: _Optional[int] = ...) -> None: ...
 
 class ArchivedPlace(_message.Message):
     __slots__ = ("source", "upto", "epoch")
@@ -908,28 +918,34 @@ class ArchivedPlace(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., upto: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class InventoryResponse(_message.Message):
-    __slots__ = ("store", "sources")
+    __slots__ = ("store", "sources", "gone")
     STORE_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
     store: StoreInventory
     sources: _containers.RepeatedCompositeFieldContainer[SourceInventory]
-    def __init__(self, store: _Optional[_Union[StoreInventory, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[SourceInventory, _Mapping]]] = ...) -> None: ...
+    gone: _containers.RepeatedCompositeFieldContainer[_messages_pb2.SourceName]
+    def __init__(self, store: _Optional[_Union[StoreInventory, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[SourceInventory, _Mapping]]] = ..., gone: _Optional[_Iterable[_Union[_messages_pb2.SourceName, _Mapping]]] = ...) -> None: ...
 
 class StoreInventory(_message.Message):
-    __slots__ = ("store", "limbo", "blank", "founders", "remembered", "known")
+    __slots__ = ("store", "limbo", "blank", "founders", "remembered", "known", "moment", "changes_only")
     STORE_FIELD_NUMBER: _ClassVar[int]
     LIMBO_FIELD_NUMBER: _ClassVar[int]
     BLANK_FIELD_NUMBER: _ClassVar[int]
     FOUNDERS_FIELD_NUMBER: _ClassVar[int]
     REMEMBERED_FIELD_NUMBER: _ClassVar[int]
     KNOWN_FIELD_NUMBER: _ClassVar[int]
+    MOMENT_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_ONLY_FIELD_NUMBER: _ClassVar[int]
     store: Greeting
     limbo: bool
     blank: bool
     founders: _containers.RepeatedCompositeFieldContainer[Greeting]
     remembered: Greeting
     known: _containers.RepeatedCompositeFieldContainer[Greeting]
-    def __init__(self, store: _Optional[_Union[Greeting, _Mapping]] = ..., limbo: bool = ..., blank: bool = ..., founders: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ..., remembered: _Optional[_Union[Greeting, _Mapping]] = ..., known: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ...) -> None: ...
+    moment: Moment
+    changes_only: bool
+    def __init__(self, store: _Optional[_Union[Greeting, _Mapping]] = ..., limbo: bool = ..., blank: bool = ..., founders: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ..., remembered: _Optional[_Union[Greeting, _Mapping]] = ..., known: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ..., moment: _Optional[_Union[Moment, _Mapping]] = ..., changes_only: bool = ...) -> None: ...
 
 class SourceInventory(_message.Message):
     __slots__ = ("source", "promised_epoch", "promised_to", "begun_epoch", "lineage", "membership", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id", "deletion", "proxy", "retained_from", "markers", "durability", "ended_epoch", "ended_receivers", "may_miss_receivers", "spent_receiver_epoch", "deleted_upto", "journal_bytes", "finished", "poison", "archived_upto", "owner")

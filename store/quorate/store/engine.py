@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -18,6 +19,7 @@ from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.rules import retention
 from quorate.store.rules.acceptor import StoreCore
 from quorate.store.rules.arrivals import Arrival
+from quorate.store.rules.changes import Changes
 from quorate.store.rules.directory_entries import (
     Claim,
     Elsewhere,
@@ -50,7 +52,7 @@ from quorate.store.storage.interface import (
 )
 from quorate.store.watchers import Directory
 from quorate.v1 import messages_pb2 as v1
-from quorate.v1.store_pb2 import DirectoryEntry, StoreReplaced
+from quorate.v1.store_pb2 import DirectoryEntry, Moment, StoreReplaced
 
 _log = logging.getLogger("quorate.store.engine")
 
@@ -127,6 +129,12 @@ class Engine:
         self.reads = reads
         self.durability = durability
         self._has_keys = has_keys
+        self.run = uuid.uuid4().bytes
+        """Tells this run of the store apart from all others."""
+        self.changes = Changes()
+        """The sources that changed at this store. Peers ask for them."""
+        self.news = Changes()
+        """The sources that changed here or at a peer, for tasks that look at all sources."""
         self.directory = Directory()
         self.tail = Directory()
         """The calls that wait for more in the journal. Each is told of the sources of a commit."""
@@ -178,6 +186,25 @@ class Engine:
         waits_for = self.waits_for.get(source, "")
         return f"{reason}; {waits_for}" if reason and waits_for else reason
 
+    def moment(self) -> Moment | None:
+        """Return the present moment, since which peers may ask for changes; None: they may not.
+
+        Of a store in limbo, what changes is more than its sources.
+        """
+        return None if self.core.in_limbo else Moment(run=self.run, changes=self.changes.count)
+
+    def changed_since(self, moment: Moment) -> dict[SourceName, None] | None:
+        """Return the sources that may have changed since a moment; None: all of them may.
+
+        Those that stream are always among them, and those whose state lifetime passes.
+        """
+        if moment.run != self.run or self.core.in_limbo:
+            return None
+        if (changed := self.changes.since(moment.changes)) is None:
+            return None
+        streaming = (stream.state.name for stream in self._calls)
+        return dict.fromkeys(chain(changed, streaming, self.core.identities.lives.mortal))
+
     def submit(
         self,
         state: SourceState,
@@ -203,11 +230,23 @@ class Engine:
     ) -> int:
         """Submit rows that concern only numbers from first on; otherwise as `submit`."""
         number = self.writer.submit(writes, sync, acknowledge, upto)
+        if writes:
+            self.note(state.name)
         self._commits[state.reg_id] = number
         commit = self._under_way.setdefault(number, _CommitUnderWay())
         commit.firsts[state.name] = min(first, commit.firsts.get(state.name, first))
         commit.position = self.core.streams.position
         return number
+
+    def note(self, source: SourceName) -> None:
+        """Note a change of a source at this store."""
+        self.changes.note(source)
+        self.news.note(source)
+
+    def changed(self, source: SourceName) -> None:
+        """Note a change of a source that the watchers of the directory are to be told of."""
+        self.note(source)
+        self.directory.changed(source)
 
     def committed(self, number: int) -> None:
         """Tell those who wait for more in the journal of the sources of a commit."""
@@ -389,7 +428,7 @@ class Engine:
         source = stream.state.name
         self.core.identities.lives.stays(Who(source))
         self.announced.discard(source)
-        self.directory.changed(source)
+        self.changed(source)
 
     def closed(self, stream: AppendStream) -> None:
         """Note that the stream's call is over, and submit the stream's last rows."""
@@ -400,6 +439,7 @@ class Engine:
         if present is not None and not present.live:
             lives = self.core.identities.lives
             lives.left(Who(state.name), willingly=state.registration.clean)
+        self.note(state.name)
         if writes:
             self.directory.changed(state.name)
             if self.writer.failure is None:
@@ -410,7 +450,7 @@ class Engine:
         for stream, error in change.endings:
             if (call := self._calls.get(stream)) is not None:
                 call.end(error)
-            self.directory.changed(stream.state.name)
+            self.changed(stream.state.name)
 
     def replaced(self, store: StoreReplaced) -> None:
         """Tell every source that streams here that another store has a new incarnation."""

@@ -57,8 +57,10 @@ def test_only_what_changed_is_told_and_deleted_ones_are_not_listed() -> None:
     elsewhere = Elsewhere()
     information = v1.SourceInformation(epoch=1)
     known = SourceKnowledge(1, b"a", 1, FIRST_LINEAGE, information=information)
-    assert elsewhere.hear([saying(known)]) == [ORDERS]
-    assert elsewhere.hear([saying(known)]) == []
-    assert elsewhere.hear([saying(replace(known, live=True))]) == [ORDERS]
-    assert elsewhere.hear([saying(replace(known, deletion=store_v1.DELETION_EXPIRED))]) == [ORDERS]
+    assert elsewhere.hear([saying(known)], [ORDERS]) == [ORDERS]
+    assert elsewhere.hear([saying(known)], [ORDERS]) == []
+    assert elsewhere.hear([saying(replace(known, live=True))], [ORDERS]) == [ORDERS]
+    assert elsewhere.hear(
+        [saying(replace(known, deletion=store_v1.DELETION_EXPIRED))], [ORDERS]
+    ) == [ORDERS]
     assert not elsewhere.sources

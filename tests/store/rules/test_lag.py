@@ -195,6 +195,6 @@ def test_a_lag_is_news_once() -> None:
     ]
     assert list(lags) == [ORDERS]
     assert lags.lagging(ORDERS) == lags.lacks()[ORDERS] == found
-    lags.forget_all_but({})
+    lags.forget(ORDERS)
     assert list(lags) == []
     assert not lags.lacks()

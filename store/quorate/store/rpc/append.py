@@ -308,7 +308,7 @@ class AppendCall:
             case "information":
                 check_description("information", frame.information)
                 writes += streams.inform(stream, frame.information)
-                engine.directory.changed(stream.state.name)
+                engine.changed(stream.state.name)
             case "goodbye":
                 writes += streams.goodbye(stream)
             case other:

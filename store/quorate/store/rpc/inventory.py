@@ -17,6 +17,7 @@ from quorate.protocol.lineage import ArchivedPlace
 from quorate.protocol.patterns import TopicPattern, topic_pattern
 from quorate.protocol.wire import (
     source_from_wire,
+    source_to_wire,
 )
 from quorate.store.engine import Engine
 from quorate.store.rpc.long_requests import archived_places
@@ -48,6 +49,9 @@ async def inventory(
     pattern is none, or the request names too many sources.
     """
     asker = request.greeting
+    # The moment comes first: what changes during the answer may be told again.
+    wanted = _wanted(engine, request)
+    moment = engine.moment() if wanted.are_all else None
     remembered = await _greeted(engine, me, asker) if request.HasField("greeting") else None
     record = engine.core.standing.record
     responses = [
@@ -59,13 +63,18 @@ async def inventory(
                 founders=record.founders,
                 remembered=remembered,
                 known=engine.core.standing.peers.values(),
+                moment=moment,
+                changes_only=wanted.changed is not None,
             )
         )
     ]
-    wanted = _wanted(request)
     archived = await archived_places(request.archived, turn)
     if not request.without_sources:
         responses += [page async for page in _pages(_each_source(engine, wanted, archived, turn))]
+    if wanted.changed is not None:
+        told = {source_from_wire(each.source) for page in responses for each in page.sources}
+        gone = (source for source in wanted.changed if source not in told)
+        responses.append(store_v1.InventoryResponse(gone=map(source_to_wire, gone)))
     # The rows behind these answers may not be durable yet.
     await engine.writer.durable(engine.writer.submit(()))
     for response in responses:
@@ -120,12 +129,24 @@ class _Wanted:
     topics: TopicPattern | None
     begin: SourceName | None
     before: SourceName | None
+    are_all: bool
+    """Whether the request asks for all sources, or for all that have changed."""
+    changed: Mapping[SourceName, None] | None
+    """The sources that may have changed, if only these and deleted ones are wanted. None: all."""
+    began: int
+    """The changes that the store had noted when it was asked."""
 
     def of(self, known: Collection[SourceName]) -> list[SourceName]:
         """Return the known sources that may match."""
         if self.source is not None:
             return [self.source] if self.source in known else []
         return list(known)
+
+    def living(self, known: Collection[SourceName]) -> list[SourceName]:
+        """Return the sources that live and may match."""
+        if self.changed is not None:
+            return [source for source in self.changed if source in known]
+        return self.of(known)
 
     def matches(self, name: SourceName) -> bool:
         return (
@@ -135,12 +156,22 @@ class _Wanted:
         )
 
 
-def _wanted(request: store_v1.InventoryRequest) -> _Wanted:
+def _wanted(engine: Engine, request: store_v1.InventoryRequest) -> _Wanted:
+    are_all = not (
+        request.without_sources
+        or request.topic_pattern
+        or request.archived
+        or any(map(request.HasField, ("source", "begin", "before")))
+    )
+    has_moment = are_all and request.HasField("since")
     return _Wanted(
         source_from_wire(request.source) if request.HasField("source") else None,
         topic_pattern(request.topic_pattern) if request.topic_pattern else None,
         source_from_wire(request.begin) if request.HasField("begin") else None,
         source_from_wire(request.before) if request.HasField("before") else None,
+        are_all,
+        engine.changed_since(request.since) if has_moment else None,
+        engine.changes.count,
     )
 
 
@@ -151,8 +182,8 @@ async def _each_source(
 
     A source that lives now is always among them: nothing else is done after the last look.
     """
-    told: set[SourceName] = set()
-    for source in wanted.of(engine.core.sources):
+    told = set[SourceName]()
+    for source in wanted.living(engine.core.sources):
         await turn.pause()
         if not wanted.matches(source):
             told.add(source)
@@ -166,8 +197,10 @@ async def _each_source(
             deleted = _deleted(engine, source, named=wanted.source == source)
             if deleted is not None:
                 yield deleted
-    for source in wanted.of(engine.core.sources):
-        if source not in told and wanted.matches(source):
+    # One that has changed in the meantime may have been deleted, and be back.
+    came = engine.changes.since(wanted.began) if wanted.changed is not None else None
+    for source in wanted.of(engine.core.sources) if came is None else came:
+        if source in engine.core.sources and source not in told and wanted.matches(source):
             yield _live(engine, engine.core.sources[source])
 
 

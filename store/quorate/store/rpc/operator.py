@@ -198,7 +198,7 @@ class Upkeep:
         )
         writes_too = (*change.writes, *recorded.writes)
         set_aside = await engine.made_durable(state, replace(change, writes=writes_too))
-        engine.directory.changed(source)
+        engine.changed(source)
         _log.warning("settled by an operator: %s", recorded.answer)
         return store_v1.SettleConflictResponse(record=str(recorded.answer), set_aside=set_aside)
 
@@ -222,6 +222,7 @@ class Upkeep:
             each.limbo = ""
             each.registration = replace(each.registration, may_miss_receivers=True)
             writes += (each.limbo_row(), each.registration_row())
+            engine.note(each.name)
         if source is None:
             writes += core.standing.leave_limbo(by_hand=True)
         await engine.writer.durable(engine.writer.submit(writes))

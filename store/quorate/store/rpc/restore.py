@@ -118,7 +118,7 @@ class Restoring:
         engine.core.identities.lives.heard(Who(source))
         engine.end_streams(change)
         await engine.writer.durable(engine.submit(state, (*change.writes, *learnt)))
-        engine.directory.changed(source)
+        engine.changed(source)
         return refill
 
     def _opened(self, refill: Refill, wanted: Range | None) -> store_v1.RestoreOpened:
@@ -137,7 +137,7 @@ class Restoring:
     ) -> store_v1.RestoreDone:
         engine, state = self._engine, refill.state
         vouches = await engine.made_durable(state, close_refill(engine.core, refill))
-        engine.directory.changed(state.name)
+        engine.changed(state.name)
         rest = _lacking(state, wanted)
         _log.info(
             "restored %d messages of %s; %d of those sent were held already, and %d are missing",

@@ -6,7 +6,7 @@ streams to any store in that epoch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from quorate.protocol.identity import SourceName
@@ -95,22 +95,31 @@ class Elsewhere:
         """Return the claims about a source, by store."""
         return self._claims.get(source, {})
 
-    def hear(self, answers: Iterable[PeerAnswer]) -> list[SourceName]:
-        """Replace all claims by the latest answers of the peers that can be heard.
+    def hear(
+        self, answers: Collection[PeerAnswer], sources: Iterable[SourceName]
+    ) -> list[SourceName]:
+        """Replace the claims about these sources by those of the peers that can be heard.
 
-        Returns the sources whose claims have changed.
+        answers: the latest one of each such peer. Return the sources whose claims have changed.
         """
-        heard: dict[SourceName, dict[str, Claim]] = {}
-        for answer in answers:
-            for source, known in answer.sources.items():
-                if known.information is not None and not known.deletion:
-                    claim = Claim(
-                        answer.address, known.information, known.live, known.proxy, known.finished
-                    )
-                    heard.setdefault(source, {})[answer.store] = claim
-        before, self._claims = self._claims, heard
-        return [
-            source
-            for source in before.keys() | heard.keys()
-            if before.get(source) != heard.get(source)
-        ]
+        changed = list[SourceName]()
+        for source in sources:
+            claims = {
+                answer.store: claim
+                for answer in answers
+                if (claim := _claim_of_peer(answer, source)) is not None
+            }
+            if claims != self.of(source):
+                changed.append(source)
+            if claims:
+                self._claims[source] = claims
+            else:
+                self._claims.pop(source, None)
+        return changed
+
+
+def _claim_of_peer(answer: PeerAnswer, source: SourceName) -> Claim | None:
+    known = answer.knowledge(source)
+    if known.information is None or known.deletion:
+        return None
+    return Claim(answer.address, known.information, known.live, known.proxy, known.finished)

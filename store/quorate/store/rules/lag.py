@@ -148,11 +148,6 @@ class Lags:
         self._wanted.pop(source, None)
         self._lagging.discard(source)
 
-    def forget_all_but(self, sources: Collection[SourceName]) -> None:
-        """Forget the sources that neither the store nor a peer has by now."""
-        for source in [each for each in self._lacks if each not in sources]:
-            self.forget(source)
-
 
 def furthest(one: Lack | None, other: Lack | None) -> Lack | None:
     """Return the lack with the later end: of two peers, the one that can give more."""

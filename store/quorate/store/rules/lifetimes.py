@@ -11,7 +11,7 @@ is safe: epochs do that.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil, inf
 from typing import NamedTuple
@@ -157,20 +157,34 @@ class Lives:
         self.observed = observed
         self._configured = configured
         self._lives: dict[Who, Life] = {}
+        self._mortal: dict[SourceName, None] = {}
+
+    @property
+    def mortal(self) -> Collection[SourceName]:
+        """The sources with a state lifetime, of their own or of a receiver."""
+        return self._mortal.keys()
 
     def of(self, who: Who) -> Life:
         """The life of an identity; it begins now if nothing is known."""
         life = self._lives.get(who)
         if life is None:
             life = self._lives[who] = Life()
+            self._note_mortal(who)
         return life
 
     def restore(self, who: Who, life: Life) -> None:
         """Set the life that the disk remembers."""
         self._lives[who] = life
+        self._note_mortal(who)
 
     def forget(self, who: Who) -> None:
         self._lives.pop(who, None)
+        if not who.receiver:
+            self._mortal.pop(who.source, None)
+
+    def _note_mortal(self, who: Who) -> None:
+        if self.lifetimes(who).state_lifetime:
+            self._mortal[who.source] = None
 
     def lifetimes(self, who: Who) -> Lifetimes:
         """Return the lifetimes in force for an identity."""
@@ -197,6 +211,7 @@ class Lives:
         """It opened its stream, or registered; what it asks for now counts from now on."""
         self.heard(who)
         self.of(who).asked = asked
+        self._note_mortal(who)
 
     def stays(self, who: Who) -> None:
         """It has a stream open from now on."""

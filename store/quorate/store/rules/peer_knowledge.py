@@ -5,7 +5,7 @@ Values only. The rules that use them are in the other modules of quorate.store.r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from quorate.protocol.identity import SourceName
@@ -21,6 +21,7 @@ from quorate.v1.store_pb2 import (
     DELETION_UNSPECIFIED,
     EndedReceiver,
     Greeting,
+    Moment,
     ReceiverStatus,
 )
 
@@ -94,6 +95,15 @@ class PeerAnswer:
     """The other stores that the peer knows."""
     advertised: str = ""
     """The address that the peer announces; `address` is where this store asked it."""
+    moment: Moment | None = None
+    """The moment since which the peer is to be asked for changes; None: for all sources."""
+    told: Collection[SourceName] | None = None
+    """The sources that may differ from the answer before; None: all may."""
+
+    @property
+    def news(self) -> Collection[SourceName]:
+        """The sources that may differ from the answer before."""
+        return self.sources.keys() if self.told is None else self.told
 
     def knowledge(self, source: SourceName) -> SourceKnowledge:
         """Return the peer's knowledge of a source; UNKNOWN if it does not name the source."""

@@ -83,6 +83,11 @@ class Gathering:
     def __init__(self) -> None:
         self._seen: _Sighting | None = None
 
+    @property
+    def waits(self) -> bool:
+        """Whether stores that were seen to hold messages are still to be asked again."""
+        return self._seen is not None
+
     def look(self, now: float, among: Sequence[Party]) -> int:
         """Return the highest number known to be stable, by these answers. All were heard by now.
 

@@ -10,6 +10,7 @@ import time
 
 from quorate.protocol.identity import SourceName
 from quorate.store.engine import Engine
+from quorate.store.rules.changes import Agenda
 from quorate.store.rules.lag import Lack, furthest, lack
 from quorate.store.rules.peer_knowledge import PeerAnswer
 from quorate.store.rules.readmission import names_of
@@ -25,6 +26,7 @@ class LagWatch:
     def __init__(self, engine: Engine, peers: Peers) -> None:
         self._engine = engine
         self._peers = peers
+        self._agenda = Agenda(engine.news, engine.core.sources)
 
     async def run(self) -> None:
         """Look after each round of polling, until cancelled."""
@@ -39,15 +41,14 @@ class LagWatch:
         """Note in which sources the store lags by now, and wake the subscriptions to those."""
         engine, lags, now = self._engine, self._engine.lags, time.monotonic()
         answers = [each.answer for each in self._peers.answering().values()]
-        known = dict.fromkeys(source for answer in answers for source in answer.sources)
         turn = Turn()
-        for source in known:
+        self._agenda.owe(lags.lacks())
+        for source in self._agenda.due(now):
             await turn.pause()
             if lags.note(source, self._lack(source, answers), now):
                 _log.info("the store lags: peers have more of %s than it has", source)
                 for tail in (engine.stable_tail, engine.tail):
                     tail.changed(source)
-        lags.forget_all_but(known)
         lags.has_asked = True
         if engine.limbo_reason(None):
             engine.stable_tail.wake()

@@ -27,6 +27,7 @@ from quorate.store.rules import (
     receiver_tombstones,
 )
 from quorate.store.rules.accepted_losses import Losses
+from quorate.store.rules.changes import Agenda
 from quorate.store.rules.deregistration import (
     Verdict,
     check_receiver,
@@ -113,7 +114,7 @@ class Keeper:
         self._losses = losses
         self._grace = deletion_grace
         self._clock = clock
-        self._heard: dict[str, float] = {}
+        self._agenda = Agenda(engine.news, engine.core.sources)
         self._forgetting = Forgetting()
         self._finished_since: dict[SourceName, float] = {}
         """The time when this store found each source finished, in seconds by the clock."""
@@ -151,23 +152,34 @@ class Keeper:
     async def look(self, steady: float) -> None:
         """Look once. steady: the time on the monotonic clock. Raises StorageFailed."""
         self._lives.observed.look(steady)
-        news = self._hear_peers()
+        due = list(self._agenda.due(steady))
+        try:
+            await self._look_at_all(due, self._hear_peers(due))
+        except BaseException:
+            self._agenda.owe(due)
+            raise
+        await self._proxying.look(steady, Turn(self._clock))
+
+    async def _look_at_all(self, due: Iterable[SourceName], told: Sequence[PeerAnswer]) -> None:
+        """Look at all deleted sources, and at those of the others that are due."""
         turn = Turn(self._clock)
         for source, tombstone in list(self._identities.tombstones.items()):
             await turn.pause()
             if self._identities.tombstones.get(source) is tombstone:
                 await self._try_to_look_at_deleted(source, tombstone)
-        for state in list(self._core.sources.values()):
+        for source in due:
             await turn.pause()
-            if self._core.sources.get(state.name) is state:
-                await self._look_at(state, news, turn)
+            if (state := self._core.sources.get(source)) is None:
+                continue
+            await self._look_at(state, told, turn)
+            if self._is_due_again(state):
+                self._agenda.owe((source,))
             for who in _identities_of(state):
                 await turn.pause()
                 if self._core.sources.get(state.name) is not state:
                     break
                 if not who.receiver or who.receiver in state.receivers:
                     self._write_stamps(state, [who])
-        await self._proxying.look(steady, turn)
 
     def stop(self) -> None:
         """Write the signs of life that a restart must know."""
@@ -177,22 +189,29 @@ class Keeper:
 
     # Sources and receivers that live.
 
-    def _hear_peers(self) -> list[PeerAnswer]:
-        """Return the answers of peers that can be heard, if one of them is new."""
-        answering = self._peers.answering()
-        times = {name: heard.at for name, heard in answering.items()}
-        if times == self._heard:
-            return []
-        self._heard = times
-        for source in self._engine.elsewhere.hear(heard.answer for heard in answering.values()):
+    def _hear_peers(self, changed: Iterable[SourceName]) -> list[PeerAnswer]:
+        """Return the answers of peers that can be heard. changed: the sources with news."""
+        answers = [heard.answer for heard in self._peers.answering().values()]
+        for source in self._engine.elsewhere.hear(answers, changed):
+            self._engine.news.note(source)
             self._engine.directory.changed(source)
-        return [heard.answer for heard in answering.values()]
+        return answers
 
-    async def _look_at(self, state: SourceState, news: Sequence[PeerAnswer], turn: Turn) -> None:
+    def _is_due_again(self, state: SourceState) -> bool:
+        """Return whether time, or a later answer, may lead to something though nothing changes."""
+        return bool(
+            state.name in self._lives.mortal
+            or state.ended
+            or state.registration.may_miss_receivers
+            or self._core.limbo_of(state)
+            or self._engine.is_finished(state)
+        )
+
+    async def _look_at(self, state: SourceState, answers: Sequence[PeerAnswer], turn: Turn) -> None:
         overdue = await self._overdue_receivers(state, turn)
         if self._core.sources.get(state.name) is not state:
             return
-        told = [known for each in news if (known := each.sources.get(state.name)) is not None]
+        told = [known for each in answers if (known := each.sources.get(state.name)) is not None]
         for known in told:
             if deregistered_elsewhere(state, known, told):
                 _log.info("%s was deregistered while this store was away", state.name)

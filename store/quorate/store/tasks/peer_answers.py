@@ -6,7 +6,7 @@ The consequences are decided in quorate.store.rules.store_identity. Peers are ca
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from quorate.protocol.errors import InvalidArgument
@@ -71,7 +71,9 @@ def heard_from(
     is_known = before is not None and before.answer.incarnation == answer.incarnation
     first = before.first if before is not None and is_known else now
     busy = is_busy_peer(before, answer, now, in_limbo=engine.core.in_limbo)
-    return Heard(answer, asked.at, now, first, counts, busy)
+    heard = Heard(answer, asked.at, now, first, counts, busy)
+    _note_changes(engine, heard, before)
+    return heard
 
 
 def _take_note(engine: Engine, asked: Question, answer: PeerAnswer, who: store_v1.Greeting) -> bool:
@@ -100,11 +102,28 @@ def _take_note(engine: Engine, asked: Question, answer: PeerAnswer, who: store_v
 def _note_lives(engine: Engine, answer: PeerAnswer) -> None:
     """Note a sign of life of each source that streams to the peer.
 
-    It is noted at once: the next answer may replace this one before a task looks at it.
+    It is noted at once: the next answer may replace this one before a task looks at it. Every
+    answer tells of all sources that stream.
     """
-    for source, known in answer.sources.items():
-        if known.live and source in engine.core.sources:
+    for source in answer.news:
+        if answer.knowledge(source).live and source in engine.core.sources:
             engine.core.identities.lives.heard_elsewhere(Who(source))
+
+
+def _note_changes(engine: Engine, heard: Heard, before: Heard | None) -> None:
+    """Note the sources of which a peer says anything else than before."""
+    now = heard.answer.sources
+    then: Mapping[SourceName, SourceKnowledge] = {} if before is None else before.answer.sources
+    is_comparable = (
+        before is not None
+        and before.answer.incarnation == heard.answer.incarnation
+        and before.answer.limbo == heard.answer.limbo
+        and before.counts == heard.counts
+    )
+    told = heard.answer.told if is_comparable else None
+    for source in (*now, *(then.keys() - now.keys())) if told is None else told:
+        if not is_comparable or then.get(source) != now.get(source):
+            engine.news.note(source)
 
 
 def announce_replacement(engine: Engine, met: Met, present: store_v1.Greeting) -> None:
@@ -120,19 +139,39 @@ def announce_replacement(engine: Engine, met: Met, present: store_v1.Greeting) -
         )
 
 
+def since(engine: Engine, before: Heard | None) -> store_v1.Moment | None:
+    """Return the moment since which a peer is asked for changes; None: it is asked for all.
+
+    before: the peer's previous answer. A store in limbo relies on no earlier answer.
+    """
+    return None if before is None or engine.core.in_limbo else before.answer.moment
+
+
 async def read_inventory(
-    address: str, responses: AsyncIterable[store_v1.InventoryResponse]
+    address: str,
+    responses: AsyncIterable[store_v1.InventoryResponse],
+    before: PeerAnswer | None = None,
 ) -> tuple[PeerAnswer, store_v1.Greeting]:
-    """Return a peer's answer and its greeting. Raises InvalidArgument if it has no greeting."""
+    """Return a peer's answer and its greeting. Raises InvalidArgument if it has no greeting.
+
+    before: the answer since which the peer was asked for changes; None: it was asked for all.
+    """
     store: store_v1.StoreInventory | None = None
     sources: dict[SourceName, SourceKnowledge] = {}
+    gone = list[SourceName]()
     async for response in responses:
         if response.HasField("store"):
             store = response.store
         for source in response.sources:
             sources[source_from_wire(source.source)] = knowledge_from_wire(source)
+        gone += map(source_from_wire, response.gone)
     if store is None:
         raise InvalidArgument("inventory", f"of {address} has no greeting that names the store")
+    told: Collection[SourceName] | None = None
+    if store.changes_only:
+        if before is None:
+            raise InvalidArgument("inventory", f"of {address} has changes only, unasked")
+        told, sources = _changed(before.sources, sources, gone)
     answer = PeerAnswer(
         store.store.store_name,
         address,
@@ -145,5 +184,24 @@ async def read_inventory(
         sources,
         tuple(store.known),
         store.store.address,
+        store.moment if store.HasField("moment") else None,
+        told,
     )
     return answer, store.store
+
+
+def _changed(
+    before: Mapping[SourceName, SourceKnowledge],
+    changed: Mapping[SourceName, SourceKnowledge],
+    gone: Iterable[SourceName],
+) -> tuple[Collection[SourceName], dict[SourceName, SourceKnowledge]]:
+    """Return the sources that may have changed, and what the peer knows of all its sources now.
+
+    changed: all deleted sources that the peer still names are among them.
+    """
+    deleted = [source for source, known in before.items() if known.deletion]
+    sources = dict(before)
+    for source in (*deleted, *gone):
+        sources.pop(source, None)
+    sources.update(changed)
+    return dict.fromkeys((*deleted, *gone, *changed)), sources

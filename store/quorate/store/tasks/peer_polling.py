@@ -31,6 +31,7 @@ from quorate.store.tasks.peer_answers import (
     Question,
     heard_from,
     read_inventory,
+    since,
 )
 from quorate.transport.channels import LastingChannel, open_channel
 from quorate.transport.delays import pause
@@ -44,6 +45,8 @@ ROUND_SECONDS = 5.0
 """Seconds from one round to the next."""
 ROUND_SECONDS_MAX = 60.0
 """Seconds from one round to the next at most, if answers take long."""
+GONE_MAX = 10_000
+"""The sources that are gone of which a store remembers that they changed, at most."""
 ANSWER_SECONDS_MAX = 10.0
 """A peer whose answer takes longer counts as away."""
 
@@ -122,6 +125,7 @@ class Peers:
                     took = await self.ask_all()
                 except Exception:
                     _log.exception("polling the peers failed unexpectedly; another round follows")
+                self._forget_changes()
                 self._rounds.set_result(None)
                 self._rounds = asyncio.get_running_loop().create_future()
                 # Many sources make long answers; polling must stay a small part of the work.
@@ -134,6 +138,13 @@ class Peers:
                     await self._pause(max(ROUND_SECONDS, min(10 * took, ROUND_SECONDS_MAX)))
         finally:
             await asyncio.gather(*(peer.lasting.close() for peer in self._peers))
+
+    def _forget_changes(self) -> None:
+        """Forget the changes of sources that are gone before these are too many."""
+        engine = self._engine
+        for changes in (engine.changes, engine.news):
+            if len(changes) > len(engine.core.sources) + len(engine.elsewhere.sources) + GONE_MAX:
+                changes.forget_all_but(set(engine.known_sources()))
 
     async def _pause(self, seconds: float) -> None:
         await pause(self._hurry, seconds)
@@ -179,7 +190,8 @@ class Peers:
         peer.heard = heard
         if not peer.reachable:
             _log.info("peer %s is store %s", peer.address, heard.answer.store)
-        peer.reachable, peer.problem = True, ""
+        self._note_reachable(peer, reachable=True)
+        peer.problem = ""
         return heard.at - heard.asked
 
     async def _question(self, peer: _Peer, *, without_sources: bool = False) -> Heard | None:
@@ -189,8 +201,10 @@ class Peers:
             greeting=asked.greeting,
             protocol_version=PROTOCOL_VERSION,
             without_sources=without_sources,
+            since=None if without_sources else since(self._engine, peer.heard),
         )
-        if (told := await self._inventory(peer, request)) is None:
+        before = peer.heard.answer if peer.heard is not None else None
+        if (told := await self._inventory(peer, request, before)) is None:
             return None
         answer, who = told
         now = time.monotonic()
@@ -221,20 +235,29 @@ class Peers:
         return told
 
     async def _inventory(
-        self, peer: _Peer, request: store_v1.InventoryRequest
+        self,
+        peer: _Peer,
+        request: store_v1.InventoryRequest,
+        before: PeerAnswer | None = None,
     ) -> tuple[PeerAnswer, store_v1.Greeting] | None:
         """Return a peer's answer and its greeting; note the problem and return None if it fails."""
         try:
             call = StoreStub(peer.lasting.channel).Inventory(request, timeout=ANSWER_SECONDS_MAX)
-            return await read_inventory(peer.address, call)
+            return await read_inventory(peer.address, call, before)
         except grpc.aio.AioRpcError as error:
             self._failed(peer, error_from_call(peer.address, error))
         except QuorateError as error:
             self._failed(peer, error)
         return None
 
+    def _note_reachable(self, peer: _Peer, *, reachable: bool) -> None:
+        if peer.reachable != reachable and peer.heard is not None:
+            for source in peer.heard.answer.sources:
+                self._engine.news.note(source)
+        peer.reachable = reachable
+
     def _failed(self, peer: _Peer, error: QuorateError) -> None:
-        peer.reachable = False
+        self._note_reachable(peer, reachable=False)
         if (problem := str(error)) != peer.problem:
             peer.problem = problem
             level = logging.INFO if error.retryable else logging.WARNING

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import grpc.aio
 
@@ -68,7 +68,9 @@ class Neighbours:
         others = self._addresses(source) - known.keys()
         if not (fresh or others):
             return self._views_of(source, known)
-        ask = others | known.keys() if fresh else others
+        # A peer that is silent is asked by the polls, and not once more for each source.
+        ask = others | known.keys() if fresh else others - self._peers.addresses
+        silent = [PeerView(each) for each in sorted(others - ask)]
         answered = await asyncio.gather(*(self._ask(each, source, fresh) for each in sorted(ask)))
         found = {} if fresh else dict(known)
         views: list[PeerView] = []
@@ -77,7 +79,7 @@ class Neighbours:
                 found[address] = answer
             else:
                 views.append(PeerView(address))
-        return self._views_of(source, found) + views
+        return self._views_of(source, found) + views + silent
 
     def _views_of(self, source: SourceName, answers: Mapping[str, PeerAnswer]) -> list[PeerView]:
         """Return what these answers, by address, say of a source. One of this store is left out."""
@@ -86,19 +88,20 @@ class Neighbours:
         return [view_of(answer, source) for answer in by_store.values()]
 
     def are_polled(self, source: SourceName) -> bool:
-        """Return whether all other stores of a source are peers, and have said what they have."""
-        return self._addresses(source) <= {answer.address for answer in self.answers()}
+        """Return whether all other stores of a source are peers: news of them comes by itself."""
+        return self._addresses(source) <= self._peers.addresses
 
     def may_have_begun(self, source: SourceName, answers: Sequence[PeerAnswer]) -> bool:
         """Return whether a peer may have a later begin of a source than this store.
 
-        answers: the latest ones of the peers.
+        answers: the latest ones of the peers. The first answer of a peer that has yet to answer is
+        news. So only stores that are not polled may have one without having said so.
         """
         state = self._engine.core.sources.get(source)
         begun_epoch = state.registration.begun_epoch if state is not None else 0
         return any(
             answer.knowledge(source).begun_epoch > begun_epoch for answer in answers
-        ) or not self._addresses(source) <= {answer.address for answer in answers}
+        ) or not self.are_polled(source)
 
     def _addresses(self, source: SourceName) -> set[str]:
         """Return the addresses of the peers and of the stores that the source named."""
@@ -194,8 +197,3 @@ def own_view(store: str, state: SourceState | None, address: str = "") -> OwnVie
         state.takes_data,
         record.ended_epoch,
     )
-
-
-def sources_of(answers: Iterable[PeerAnswer]) -> set[SourceName]:
-    """Return every source that is named in one of the answers."""
-    return {source for answer in answers for source in answer.sources}

@@ -12,6 +12,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import membership_from_wire
 from quorate.store.engine import Engine
+from quorate.store.rules.changes import Agenda
 from quorate.store.rules.lifetimes import Who
 from quorate.store.rules.peer_knowledge import Heard
 from quorate.store.rules.proxy import AWAY_SECONDS, Gathering, Party, announcers
@@ -30,6 +31,7 @@ class Proxying:
         self._engine = engine
         self._peers = peers
         self._enabled = enabled
+        self._agenda = Agenda(engine.news, engine.core.sources)
         self._gatherings: dict[SourceName, Gathering] = {}
 
     async def look(self, now: float, turn: Turn) -> None:
@@ -42,12 +44,12 @@ class Proxying:
         if not self._enabled:
             return
         sources = self._engine.core.sources
-        for gone in self._gatherings.keys() - sources.keys():
-            del self._gatherings[gone]
         answering = self._peers.answering()
-        for state in list(sources.values()):
+        for source in self._agenda.due(now):
             await turn.pause()
-            if sources.get(state.name) is state:
+            if (state := sources.get(source)) is None:
+                self._gatherings.pop(source, None)
+            else:
                 await self._look_at(state, answering, now)
 
     def _is_away(self, state: SourceState) -> bool:
@@ -62,7 +64,10 @@ class Proxying:
     async def _look_at(
         self, state: SourceState, answering: Mapping[str, Heard], now: float
     ) -> None:
-        among = self._announcers(state, answering, now) if self._is_away(state) else ()
+        is_away = self._is_away(state)
+        if not (is_away or state.live):
+            self._agenda.again(state.name, now)  # until it is away
+        among = self._announcers(state, answering, now) if is_away else ()
         if bool(among) != (state.name in self._engine.announced):
             self._changed(state.name, announced=bool(among))
         if among:
@@ -71,7 +76,10 @@ class Proxying:
             self._gatherings.pop(state.name, None)
 
     async def _gather(self, state: SourceState, among: Sequence[Party], now: float) -> None:
-        upto = self._gatherings.setdefault(state.name, Gathering()).look(now, among)
+        gathering = self._gatherings.setdefault(state.name, Gathering())
+        upto = gathering.look(now, among)
+        if gathering.waits or not self._engine.is_written(state):
+            self._agenda.again(state.name, now)
         writes = self._engine.core.streams.learn_stable(state, upto)
         if writes:
             self._found_stable(state.name, upto, among)
@@ -116,7 +124,7 @@ class Proxying:
         else:
             self._engine.announced.discard(source)
             _log.debug("no longer answers for %s", source)
-        self._engine.directory.changed(source)
+        self._engine.changed(source)
 
 
 def _party(source: SourceName, called: str, heard: Heard) -> Party | None:

@@ -139,6 +139,8 @@ class Vouching:
                 self._peers.forget()
                 change = self._core.enter_limbo(reason, self._draw())
                 self._engine.end_streams(change)
+                for source in self._core.sources:
+                    self._engine.note(source)
                 writer = self._engine.writer
                 await writer.durable(writer.submit(change.writes))
                 return True
@@ -229,7 +231,7 @@ class Vouching:
             self._wait(name, f"{_some(rest)} could not be fetched yet")
             return
         await engine.made_durable(state, left)
-        engine.directory.changed(name)
+        engine.changed(name)
         self._waits_for.pop(name, None)
         _log.info("store %s vouches for %s again, up to %d", core.store, name, adoption.floor)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import operator
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 
 from quorate.protocol import delays
 from quorate.protocol.errors import (
@@ -34,6 +34,7 @@ from quorate.store.engine import Engine
 from quorate.store.rules import repair_plan as plan
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.acceptor import Missed
+from quorate.store.rules.changes import Agenda
 from quorate.store.rules.conflicts import Conflict, conflicts, fence, parted, settle
 from quorate.store.rules.digest import BLOCK
 from quorate.store.rules.peer_knowledge import PeerAnswer, SourceKnowledge
@@ -41,7 +42,6 @@ from quorate.store.rules.readmission import reg_id_of
 from quorate.store.rules.retention import take_over
 from quorate.store.rules.source_state import Change, SourceState
 from quorate.store.storage.interface import Write
-from quorate.store.storage.records import Registration
 from quorate.store.tasks.comparison import (
     Comparing,
     ask,
@@ -57,7 +57,6 @@ from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.peer_views import (
     Neighbours,
     own_view,
-    sources_of,
     view_of,
 )
 from quorate.store.tasks.scrub import Scrub
@@ -69,10 +68,9 @@ _log = logging.getLogger("quorate.store.tasks.repair")
 
 ROUND_SECONDS = 1.0
 """Seconds from one round of repair to the next."""
-QUIET_ROUNDS_MAX = 30
-"""Rounds for which repair leaves a source alone of which neither this store nor a peer has news."""
-QUIET_ROUNDS_UNPOLLED_MAX = 8
-"""Such rounds for a source with stores that are not polled: only a look asks these for news."""
+UNPOLLED_SECONDS = 8.0
+"""Seconds for which repair leaves a source without news alone if it has stores that are not polled.
+Only a look asks these for news."""
 COMPARE_SECONDS = 60.0
 """Seconds from one comparison of newly stable messages with a peer to the next."""
 COMPARE_ALL_SECONDS = 24 * 3600.0
@@ -91,6 +89,8 @@ class _Compared:
     view: plan.PeerView = field(default_factory=lambda: plan.PeerView(""))
     """The peer as it last answered."""
     next_sequence: int = 0
+    what: object = None
+    """The extent of what was compared last: while it is that, there is nothing new to compare."""
     at: float = float("-inf")
     all_at: float = float("-inf")
     divergent: RangeSet = field(default_factory=RangeSet)
@@ -100,6 +100,10 @@ class _Compared:
         if self.divergent:
             first = next(iter(self.divergent)).first
             self.next_sequence = min(self.next_sequence, first - first % BLOCK)
+
+    def is_over(self, what: object) -> bool:
+        """Return whether nothing of this extent is left to compare."""
+        return what == self.what and not self.divergent
 
 
 @dataclass(slots=True)
@@ -112,9 +116,8 @@ class _Case:
     """The number of times in a row that no peer could help."""
     seen: object = None
     """The state of the source, here and at the peers, when repair last looked."""
-    quiet_rounds: int = 0
-    """The rounds for which repair leaves the source alone while its state is that; 0: it looks when
-    `until` has come."""
+    quiet: bool = False
+    """Whether repair leaves the source alone until then only while its state is that."""
     lacking: int = 0
     """The number of messages that were missing when repair last looked."""
     complained: list[Range] = field(default_factory=list)
@@ -131,11 +134,10 @@ class _Case:
         seen.view = peer
         return seen
 
-    def divergent(self) -> RangeSet:
-        found = RangeSet()
-        for each in self.compared.values():
-            found = found.union(each.divergent)
-        return found
+    @property
+    def is_divergent(self) -> bool:
+        """Whether a peer holds other content."""
+        return any(each.divergent for each in self.compared.values())
 
 
 class Repair:
@@ -167,10 +169,9 @@ class Repair:
         self._clock = clock
         self._cases: dict[SourceName, _Case] = {}
         self._not_adopted: dict[SourceName, str] = {}
-        self._answers: list[PeerAnswer] = []
-        """The answers of peers that the store has last learned from."""
-        self._learned: dict[SourceName, tuple[SourceState, Registration]] = {}
-        """The sources as they were when these answers had nothing new of them."""
+        self._agenda = Agenda(engine.news, engine.core.sources)
+        self._to_adopt = Agenda(engine.news)
+        """The sources of which a peer may have told a begin, or a loss, that is news here."""
         self._turn = asyncio.Lock()
         self._now = "idle"
 
@@ -180,13 +181,22 @@ class Repair:
         """Repair and compare each source when it is due, until cancelled."""
         while True:
             await self._adopt_all()
-            answers, turn = self._neighbours.answers(), Turn(self._clock)
-            for state in list(self._engine.core.sources.values()):
-                await turn.pause()
-                case, seen = self._case(state), _seen(state, answers)
-                if self._clock() >= case.until or (case.quiet_rounds and seen != case.seen):
-                    await self._look_after(state, case, seen)
+            await self._look_round()
             await asyncio.sleep(ROUND_SECONDS)
+
+    async def _look_round(self) -> None:
+        """Look after the sources that are due."""
+        answers, turn = self._neighbours.answers(), Turn(self._clock)
+        sources = self._engine.core.sources
+        for source in self._agenda.due(self._clock()):
+            await turn.pause()
+            if (state := sources.get(source)) is None:
+                self._cases.pop(source, None)
+                continue
+            case, seen = self._case(state), _seen(state, answers)
+            if self._clock() >= case.until or (case.quiet and seen != case.seen):
+                await self._look_after(state, case, seen)
+            self._agenda.again(source, case.until)
 
     async def _look_after(self, state: SourceState, case: _Case, seen: object) -> None:
         async with self._turn:
@@ -197,18 +207,26 @@ class Repair:
             self._now = "idle"
         case.failures = 0 if done else case.failures + 1
         # A change that the look itself made is looked at in the next round.
-        is_quiet = done and seen == _seen(state, self._neighbours.answers())
-        rounds_max = (
-            QUIET_ROUNDS_MAX
-            if self._neighbours.are_polled(state.name)
-            else QUIET_ROUNDS_UNPOLLED_MAX
-        )
-        case.quiet_rounds = rounds_max if is_quiet else 0
+        case.quiet = done and seen == _seen(state, self._neighbours.answers())
         case.seen = seen
-        rest = (case.quiet_rounds or 1) * ROUND_SECONDS
+        now = self._clock()
         if not done:
-            rest = delays.delay_after(delays.REPAIR, case.failures)
-        case.until = self._clock() + rest
+            case.until = now + delays.delay_after(delays.REPAIR, case.failures)
+        elif not case.quiet:
+            case.until = now + ROUND_SECONDS
+        elif not self._neighbours.are_polled(state.name):
+            case.until = now + UNPOLLED_SECONDS
+        else:
+            case.until = self._compare_at(state, case)
+
+    def _compare_at(self, state: SourceState, case: _Case) -> float:
+        """Return when a source is to be compared with a peer next, if there is no news of it."""
+        due_at = inf
+        for seen in case.compared.values():
+            due_at = min(due_at, seen.all_at + self._compare_all_seconds)
+            if not seen.is_over(self._extent(state, seen.view)):
+                due_at = min(due_at, seen.at + self._compare_seconds)
+        return due_at
 
     async def _tried(self, state: SourceState, work: object) -> bool:
         """Await the work, and return whether it succeeded. An error is logged."""
@@ -231,33 +249,23 @@ class Repair:
 
     async def _adopt_all(self) -> None:
         answers, turn = self._neighbours.answers(), Turn(self._clock)
-        if not _are_same(answers, self._answers):
-            self._answers = answers
-            self._learned.clear()
         sources = self._engine.core.sources
-        for source in sources_of(answers):
+        for source in self._to_adopt.due(self._clock()):
             await turn.pause()
-            state = sources.get(source)
-            if self._has_learned(state):
+            if not any(source in answer.sources for answer in answers):
                 continue
+            state = sources.get(source)
             for answer in answers:
                 knowledge = answer.sources.get(source)
                 if state is not None and knowledge is not None:
                     self._learn_losses(state, knowledge, answer.store)
             if not self._neighbours.may_have_begun(source, answers):
-                if state is not None:
-                    self._learned[source] = (state, state.registration)
                 continue
+            self._to_adopt.again(source, self._clock() + ROUND_SECONDS)
             try:
                 await self._adopt(source)
             except QuorateError as error:
                 self._note_not_adopted(source, error)
-
-    def _has_learned(self, state: SourceState | None) -> bool:
-        """Return whether the latest answers had nothing new of a source, as it still is."""
-        if state is None or (learned := self._learned.get(state.name)) is None:
-            return False
-        return learned[0] is state and learned[1] is state.registration
 
     def _note_not_adopted(self, source: SourceName, error: QuorateError) -> None:
         """Log an error once. One that may pass, or is no fault, is logged for debugging only."""
@@ -303,7 +311,7 @@ class Repair:
             await engine.settled(state)
         change = core.adopt(source, missed)
         set_aside = await engine.made_durable(core.sources[source], change)
-        engine.directory.changed(source)
+        engine.changed(source)
         _log.info("took epoch %d of %s over from %s", found.begun_epoch, source, found.store)
         if set_aside:
             _log.warning(
@@ -328,7 +336,8 @@ class Repair:
             await self._take_over(state, views)
         if wanted:
             await self._run_errands(state, views, stable_upto)
-        self._engine.submit(state, core.streams.learn_stable(state, stable_upto))
+        if learnt := core.streams.learn_stable(state, stable_upto):
+            self._engine.submit(state, learnt)
         rest = plan.lacking(own_view(core.store, state), stable_upto)
         if rest and list(rest) != case.complained:
             # Peers may have let messages go since they were asked.
@@ -396,7 +405,7 @@ class Repair:
             seen = case.with_peer(peer)
             now = self._clock()
             if now - seen.all_at >= self._compare_all_seconds:
-                seen.next_sequence, seen.all_at = 0, now
+                seen.next_sequence, seen.what, seen.all_at = 0, None, now
             elif now - seen.at < self._compare_seconds:
                 continue
             seen.at = now
@@ -406,10 +415,15 @@ class Repair:
 
     async def _compare(self, state: SourceState, peer: plan.PeerView, seen: _Compared) -> bool:
         """Compare the messages not compared yet. Return whether the peer answered to the end."""
+        what = self._extent(state, peer)
+        if seen.is_over(what):
+            return True
         if not (state.held.ranges and peer.held):
+            seen.what = what
             return True
         upto = plan.comparable_upto(own_view(self._engine.core.store, state), peer)
         if upto < seen.next_sequence:
+            seen.what = what
             return True
         self._now = f"comparing {state.name} with {peer.store}"
         # Messages that either store let go are not compared.
@@ -417,6 +431,7 @@ class Repair:
         if first > seen.next_sequence:
             seen.divergent = seen.divergent.minus((Range(seen.next_sequence, first - 1),))
         if upto < first:
+            seen.what = what
             return True
         wanted = Range(first, upto)
         async with self._ask(peer.address) as asked:
@@ -426,9 +441,16 @@ class Repair:
                 self._note_failed(state, failed.error)
                 return False
         seen.divergent = seen.divergent.minus((wanted,)).union(found)
-        # The last block may still grow, so it is compared again.
+        # The last block may still grow, so it is compared again once it has.
         seen.next_sequence = upto + 1 - (upto + 1) % BLOCK
+        seen.what = what
         return True
+
+    def _extent(self, state: SourceState, peer: plan.PeerView) -> object:
+        """Return what of a source could be compared with a peer now."""
+        held = state.held
+        upto = plan.comparable_upto(own_view(self._engine.core.store, state), peer)
+        return upto, held.retained_from, held.ranges.count(), peer.retained_from, peer.held
 
     # Conflicts.
 
@@ -466,6 +488,7 @@ class Repair:
         if found == case.in_conflict:
             return
         case.in_conflict = found
+        self._engine.news.note(state.name)
         for each in found:
             _log.error(
                 "stores %s and %s hold other content for %s %s; nothing was overwritten. See "
@@ -502,6 +525,7 @@ class Repair:
     def compare_anew(self, state: SourceState) -> None:
         """Repair a source at once, and compare it from the start."""
         self._cases.pop(state.name, None)
+        self._agenda.owe((state.name,))
 
     # For operators.
 
@@ -576,7 +600,7 @@ class Repair:
                         silent.append(peer.address)
                         continue
                     seen = case.with_peer(peer)
-                    seen.next_sequence = 0
+                    seen.next_sequence, seen.what = 0, None
                     seen.at = seen.all_at = self._clock()
                     if not await self._compare(state, peer, seen):
                         silent.append(peer.address)
@@ -621,7 +645,7 @@ class Repair:
             bytes_per_second=self.pace.bytes_per_second(),
             lacking=sum(case.lacking for case in self._cases.values()),
             compared=len(compared),
-            divergent=sum(bool(case.divergent()) for case in compared),
+            divergent=sum(case.is_divergent for case in compared),
             now=self._now,
             scrub=self._scrub.status(),
         )
@@ -635,18 +659,20 @@ def _by_peer(errands: list[plan.Errand]) -> list[tuple[plan.PeerView, list[Range
     return list(found.values())
 
 
-def _are_same(some: Sequence[PeerAnswer], others: Sequence[PeerAnswer]) -> bool:
-    """Return whether these are the very same answers."""
-    return len(some) == len(others) and all(map(operator.is_, some, others))
-
-
 def _seen(state: SourceState, answers: Sequence[PeerAnswer]) -> object:
     """Return what repair acts on: it has nothing new to do for a source while this is the same."""
-    record, held, name = state.registration, state.held, state.name
+    held, name = state.held, state.name
     theirs = [
-        (each.begun_epoch, each.ended_epoch, each.stable_upto, each.retained_from, each.held)
+        (
+            answer.incarnation,
+            each.begun_epoch,
+            each.ended_epoch,
+            each.stable_upto,
+            each.retained_from,
+            each.held,
+        )
         for answer in answers
         if (each := answer.sources.get(name)) is not None
     ]
-    own = (record.promised_epoch, record.begun_epoch, held.next_sequence, held.stable_upto)
+    own = (state.registration, held.next_sequence, held.ranges.count(), held.stable_upto)
     return (own, held.retained_from, state.live, state.unreadable, state.losses, theirs)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import islice
+from math import inf
 from typing import TypeVar
 
 from quorate.protocol.errors import CorruptBatch, QuorateError, StorageUnreadable
@@ -23,6 +24,7 @@ from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.ranges import Range
 from quorate.store.engine import Engine
 from quorate.store.rules import retention
+from quorate.store.rules.changes import Agenda
 from quorate.store.rules.peer_knowledge import SourceKnowledge
 from quorate.store.rules.peer_wire import knowledge_of
 from quorate.store.rules.receiver_positions import positions
@@ -135,6 +137,7 @@ class Releasing:
         """The positions of such batches that the log has named."""
         self._acting = asyncio.Lock()
         """A round and an operator's release never let go at the same time."""
+        self._agenda = Agenda(engine.news, engine.core.sources)
         self._kept: dict[SourceName, str] = {}
         self._unread_sources: dict[SourceName, str] = {}
         """Sources of which nothing goes because rows are unreadable, with the error."""
@@ -169,11 +172,7 @@ class Releasing:
 
     async def _round(self) -> None:
         self._note_age()
-        turn = Turn()
-        for state in list(self._engine.core.sources.values()):
-            await turn.pause()
-            if bounds := self._bounds(state.name.topic):
-                await self._try_to_look_at(state, bounds)
+        await self._look_at_due()
         await self._look_at_whole()
         now = time.monotonic()
         if now >= self._searched_at + SEARCH_SECONDS:
@@ -182,6 +181,24 @@ class Releasing:
             self._waits.forget_all_but(self._engine.core.sources.keys())
         await self._reclaim()
         await self._compact(now)
+
+    async def _look_at_due(self) -> None:
+        """Look at the sources that changed, or of which a batch may exceed its bound by now."""
+        turn, sources = Turn(), self._engine.core.sources
+        for source in self._agenda.due(time.monotonic()):
+            await turn.pause()
+            if (state := sources.get(source)) is None:
+                continue
+            if bounds := self._bounds(source.topic):
+                await self._try_to_look_at(state, bounds)
+                self._agenda.again(source, time.monotonic() + self._rest(state, bounds))
+
+    def _rest(self, state: SourceState, bounds: Bounds) -> float:
+        """Return the seconds after which a source is looked at again, if it does not change."""
+        if self.kept_because(state.name):
+            return 0.0
+        # Ages are not known more precisely. A source comes over any other bound by a change.
+        return retention.mark_seconds(self._shortest) / 4 if bounds.seconds else inf
 
     def kept_because(self, source: SourceName) -> str:
         """Return why nothing goes of a source that is over a bound; empty: nothing is held back."""

@@ -110,8 +110,8 @@ def is_busy_peer(known: Heard | None, answer: PeerAnswer, at: float, *, in_limbo
         return in_limbo and any(each.live for each in answer.sources.values())
     came = sum(
         max(0, _upto(now) - _upto(known.answer.knowledge(source)))
-        for source, now in answer.sources.items()
-        if now.live  # otherwise repair brings them
+        for source in answer.news
+        if (now := answer.knowledge(source)).live  # otherwise repair brings them
     )
     seconds = at - known.at
     if not came:
