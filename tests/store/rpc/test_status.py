@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 import pytest
+from tests import seams
 from tests.store.support import Client, configuration
 
 from quorate.protocol.errors import InvalidArgument
@@ -16,6 +18,7 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.store.node import StoreNode
 from quorate.store.rpc.status import PART_MAX
+from quorate.store.rules.source_state import SourceState
 from quorate.transport.failures import error_from_call
 from quorate.transport.status import read_status, status_request
 from quorate.v1.store_pb2 import (
@@ -82,6 +85,39 @@ async def test_a_status_says_what_has_changed_since_the_last_one(client: Client)
     assert again is not None
     assert [(each.epoch, each.first_sequence) for each in again.lineage] == [(3, 0)]
     assert (again.begun_epoch, list(again.held)) == (3, [])
+
+
+async def test_the_status_of_a_source_that_is_still_is_not_made_anew(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, write = list[SourceName](), seams.REPORTS_WRITE_SOURCE.real()
+
+    def counted(self: Any, status: SourceStatus, state: SourceState) -> None:
+        written.append(state.name)
+        write(self, status, state)
+
+    async def sources() -> list[SourceStatus]:
+        written.clear()
+        found = (await client.status()).sources
+        for each in found:
+            each.inactive_seconds = 0.0
+        return list(found)
+
+    seams.REPORTS_WRITE_SOURCE.replace(monkeypatch, counted)
+    before = await sources()
+    assert len(written) == len(before) == 2 * PART_MAX + 5
+    assert await sources() == before
+    assert not written
+    name = SourceName("t0", 1)
+    await client.promise(2, source=name)
+    promised = {each.information.source.session_id: each.promised_epoch for each in await sources()}
+    assert written == [name]
+    assert (promised[1], promised[2]) == (2, 1)
+    stream = await client.stream(3, name)
+    await stream.append(0, 4, epoch=3, source=name)
+    for _ in range(2):
+        await sources()
+        assert written == [name], "what streams may change at any time"
 
 
 async def test_a_part_has_few_sources_where_these_have_many_receivers(client: Client) -> None:

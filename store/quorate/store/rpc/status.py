@@ -88,6 +88,7 @@ class Reports:
         self._subscriptions = subscriptions
         self._capacity = capacity
         self._lasting = _Lasting(engine.durability)
+        self._still = dict[SourceName, _Still]()
         self._making = making
         self._facts = facts
         self._engine = engine
@@ -124,7 +125,7 @@ class Reports:
                 yield part
                 part, size = store_v1.StatusResponse(), 0
             await turn.pause()
-        self._lasting.forget_all_but(self._engine.core.sources)
+        self._forget_all_but(self._engine.core.sources)
         part.MergeFrom(sums.as_part(len(sources)))
         if subscriptions_max:
             by_topic: dict[str, list[SourceState]] = {}
@@ -180,8 +181,25 @@ class Reports:
     def _add_source(self, status: store_v1.SourceStatus, state: SourceState) -> None:
         """Write the status of a source, all but its receivers.
 
-        A store may have very many sources, so what a source lacks costs nothing here.
+        A store may have very many sources. Of one that has not changed since it was written last,
+        all but the times is kept encoded.
         """
+        name, number = state.name, self._engine.news.last(state.name)
+        still = self._still.get(name)
+        if still is not None and still.state is state and still.number == number:
+            status.MergeFromString(still.encoded)
+        else:
+            self._still.pop(name, None)
+            self._write_source(status, state)
+            if _is_still(state, status):
+                self._lasting.forget(name)
+                self._still[name] = _Still(state, number, status.SerializeToString())
+        status.inactive_seconds = self._engine.core.identities.lives.silent(Who(name))
+        if kept_because := self._releasing.kept_because(name):
+            status.kept_because = kept_because
+
+    def _write_source(self, status: store_v1.SourceStatus, state: SourceState) -> None:
+        """Write what lasts until the source changes. An empty field costs nothing here."""
         engine, name, held = self._engine, state.name, state.held
         status.MergeFromString(self._lasting.encoded(state))
         status.live = state.live
@@ -191,7 +209,6 @@ class Reports:
         status.archived_upto = held.archived_upto
         status.journal_bytes = state.journal_bytes
         status.released_bytes = held.released_bytes
-        status.inactive_seconds = engine.core.identities.lives.silent(Who(name))
         for part in state.held_by_epoch():
             status.held.add(first=part.first, last=part.last, epoch=part.epoch)
         _add_ranges(status.holes, state.holes())
@@ -206,12 +223,16 @@ class Reports:
         if limbo := engine.limbo_reason(state):
             status.limbo = True
             status.limbo_reason = limbo
-        if kept_because := self._releasing.kept_because(name):
-            status.kept_because = kept_because
         for each in self._upkeep.repair.conflicts(state):
             status.conflicts.add(other=each.other, first=each.part.first, last=each.part.last)
         if (rows := self._making.progress_of(name)) is not None:
             status.rows.CopyFrom(rows_status(rows, self._making.behind_seconds(state)))
+
+    def _forget_all_but(self, sources: Container[SourceName]) -> None:
+        """Forget the sources that the store no longer has."""
+        self._lasting.forget_all_but(sources)
+        for name in [name for name in self._still if name not in sources]:
+            del self._still[name]
 
     def _add_receiver(
         self,
@@ -252,6 +273,23 @@ class _Sums:
             bytes=self.bytes,
             capacity=store_v1.CapacityStatus(bytes=self.journal_bytes, receivers=self.receivers),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Still:
+    """The status of a source that is still."""
+
+    state: SourceState
+    number: int
+    """The source's last change."""
+    encoded: bytes
+
+
+def _is_still(state: SourceState, status: store_v1.SourceStatus) -> bool:
+    """Return whether the status that was written of a source lasts until the source changes."""
+    return not (
+        state.live or state.receivers or status.limbo or status.conflicts or status.HasField("rows")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +342,10 @@ class _Lasting:
         ).SerializeToString()
         self._encoded[record.name] = _Encoded(record, application, state.reg_id, encoded)
         return encoded
+
+    def forget(self, source: SourceName) -> None:
+        """Forget a source, of which more is kept elsewhere."""
+        self._encoded.pop(source, None)
 
     def forget_all_but(self, sources: Container[SourceName]) -> None:
         """Forget the sources that the store no longer has."""
