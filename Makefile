@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate worlds brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-clients bench-crowd bench-pairs bench-peers bench-queue bench-quiet bench-recovery bench-replay bench-spark bench-state bench-status bench-subscriptions pipeline-example package peers release kustomize image clean fuzz bench-connections
+.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate worlds brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-clients bench-crowd bench-pairs bench-peers bench-queue bench-recovery bench-replay bench-spark bench-state bench-status bench-subscriptions pipeline-example package peers release kustomize image clean fuzz bench-connections
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -75,7 +75,7 @@ fuzz: $(CORE) ## feed stores, clients and files with changed inputs for MINUTES=
 transcripts: $(CORE) ## record the protocol's transcripts anew, on purpose; review the diff
 	$(BIN)/python -m tests.transcripts
 
-bench: $(CORE) ## measure throughput and latency on this machine
+bench: $(CORE) ## measure throughput, latency and CPU time on this machine: BENCH="--sources 500 --rate 5000"
 	$(BIN)/quorate bench $(BENCH)
 
 bench-pairs: $(CORE) ## the same in turns with that of an older commit: BASE=HEAD~1, PAIRS=5
@@ -111,9 +111,6 @@ peers: $(CORE) ## get the systems that bench-peers compares with: Kafka by Maven
 
 bench-peers: $(CORE) ## measure Quorate beside what `make peers` got: ROUNDS=3; WRITE=1 makes docs/comparison.md
 	$(BIN)/python -m bench.peers $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WRITE),--write)
-
-bench-quiet: $(CORE) ## measure many sources that each send little: SOURCES=500, RATE=10, SECONDS=10
-	$(BIN)/python -m bench.quiet $(if $(SOURCES),--sources $(SOURCES)) $(if $(RATE),--per-second $(RATE)) $(if $(SECONDS),--seconds $(SECONDS))
 
 bench-crowd: $(CORE) ## measure what subscribers at full speed cost a source: SUBSCRIBERS=20
 	$(BIN)/python -m bench.crowd $(if $(SUBSCRIBERS),--subscribers $(SUBSCRIBERS))

@@ -33,9 +33,10 @@ async def test_as_many_as_go() -> None:
     assert figures["stable_messages_per_second"] > 0
     assert figures["delivered_messages_per_second"] > 0
     assert figures["settings"]["messages"] == 20_480
-    processes = {"source", "receiver-1", "receiver-2", "store-1", "store-2", "store-3"}
-    assert set(figures["cpu_seconds_per_million"]) == processes
-    assert set(figures["peak_rss_mb"]) == processes
+    roles = {"sources", "receivers", "stores"}
+    assert set(figures["cpu_seconds"]) == roles | {"all"}
+    assert all(used > 0 for used in figures["cpu_seconds"].values())
+    assert set(figures["peak_rss_mb"]) == roles
     assert figures["live_latency_ms"]["p50"] > 0
     assert figures["stable_latency_ms"]["p999"] >= figures["stable_latency_ms"]["p50"] > 0
 
@@ -46,6 +47,18 @@ async def test_a_rate_with_stable_delivery() -> None:
     )
     assert 2000 < figures["stable_messages_per_second"] < 3300
     assert figures["settings"]["latency_sampled_every"] == 1
+
+
+async def test_several_processes_of_several_sources() -> None:
+    figures = await result(
+        *("--sources", "5", "--processes", "2", "--messages-per-source-per-second", "100"),
+        *("--messages", "2000", "--warm-up", "400", "--delivery", "live", "--tls"),
+    )
+    assert figures["settings"]["messages"] == 2000
+    assert figures["settings"]["warm_up"] == 400
+    assert figures["settings"]["rate"] == 1000
+    assert 0 < figures["stable_messages_per_second"] < 1100
+    assert figures["delivered_messages_per_second"] > 0
 
 
 @pytest.mark.parametrize("kept_in", ["file", "synced"])
@@ -65,9 +78,10 @@ async def test_a_table_for_people_and_usage_errors() -> None:
     code, out, _ = await bench("--messages", "1000", "--receivers", "0")
     assert code == 0
     assert "made stable" in out
-    code, _, err = await bench("--size", "3")
-    assert code == 2
-    assert "--size" in err
+    for wrong in (("--size", "3"), ("--rate", "9", "--messages-per-source-per-second", "3")):
+        code, _, err = await bench(*wrong)
+        assert code == 2
+        assert wrong[-2] in err
 
 
 def test_ctrl_c_leaves_nothing_behind_and_nothing_said(tmp_path: Path) -> None:

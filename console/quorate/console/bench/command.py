@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from quorate.console.bench.settings import BenchSettings, KeptIn
+from quorate.console.bench.settings import BenchSettings, KeptIn, rate_of_all
 from quorate.console.ui.exits import (
     OUTPUT_KEY,
     say,
@@ -27,15 +27,37 @@ from quorate.protocol.exit_codes import FAILED
 def bench(
     context: typer.Context,
     stores: Annotated[int, typer.Option(min=1, max=9, help="The number of stores.")] = 3,
-    messages: Annotated[int, typer.Option(min=1, help="The number of messages.")] = 1_000_000,
+    sources: Annotated[
+        int, typer.Option(min=1, max=100_000, help="The number of sources of each process.")
+    ] = 1,
+    processes: Annotated[
+        int, typer.Option(min=1, max=1000, help="The number of processes that send.")
+    ] = 1,
+    messages: Annotated[
+        int, typer.Option(min=1, help="The number of messages of all sources together.")
+    ] = 1_000_000,
+    warm_up: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="MESSAGES",
+            help="Messages that come first and are not measured.  [a tenth, at most 51,200]",
+        ),
+    ] = None,
     size: Annotated[int, typer.Option(help="Bytes of each message.")] = 100,
     durability: Annotated[
         str, typer.Option(metavar="fsync|os|memory", help="The stores' durability.")
     ] = "fsync",
     rate: Annotated[
-        float | None, typer.Option(help="Messages a second.  [as many as possible]")
+        float | None,
+        typer.Option(help="Messages a second of all sources together.  [as many as possible]"),
     ] = None,
-    receivers: Annotated[int, typer.Option(min=0, max=16, help="The number of receivers.")] = 1,
+    messages_per_source_per_second: Annotated[
+        float | None, typer.Option(help="Messages a second of each source, in place of --rate.")
+    ] = None,
+    receivers: Annotated[
+        int, typer.Option(min=0, max=100, help="The number of receivers, a process each.")
+    ] = 1,
     delivery: Annotated[
         Delivery, typer.Option(help="Hand over a message at once, or when it is stable.")
     ] = DELIVERY_DEFAULT,
@@ -60,10 +82,11 @@ def bench(
         Output, typer.Option("--output", "-o", help="Format of the output.")
     ] = Output.TABLE,
 ) -> None:
-    """Measure throughput and latency with stores, a source and receivers of its own.
+    """Measure throughput, latency and CPU time with stores, sources and receivers of its own.
 
-    Every receiver checks every message. A message that is missing, wrong or out of order fails the
-    run. With --repeat the figures are medians, with the least and the greatest.
+    Every receiver checks every message of every source. A message that is missing, wrong or out of
+    order fails the run. CPU time is that of all processes of a role, and of all roles. With
+    --repeat the figures are medians, with the least and the greatest.
     """
     context.meta[OUTPUT_KEY] = output
     from quorate.console.bench.driver import Bench, BenchFailed
@@ -73,10 +96,13 @@ def bench(
 
     settings = BenchSettings(
         stores=stores,
+        sources=sources,
+        processes=processes,
         messages=messages,
+        warm_up=warm_up,
         size=size,
         durability=durability,
-        rate=rate,
+        rate=rate_of_all(rate, messages_per_source_per_second, sources, processes),
         receivers=receivers,
         delivery=delivery.value,
         publish_store=publish_store.value,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from array import array
 
-BLOCK = 512
+BLOCK_MAX = 512
+"""The most messages of a block."""
 HEADER_BYTES = 16
 """Bytes of the header: number and send time, eight bytes each, little-endian."""
 
@@ -37,9 +38,11 @@ def stamped(number: int, sent_ns: int, rest: bytes) -> bytes:
 class BlockCheck:
     """A check of blocks of messages, byte by byte."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, block: int) -> None:
+        """Check messages of so many bytes, and blocks of so many messages."""
         self._size = size
-        self._expected = bytearray((bytes(HEADER_BYTES) + pattern(size)) * BLOCK)
+        self._block = block
+        self._expected = bytearray((bytes(HEADER_BYTES) + pattern(size)) * block)
         self.next_number = 0
         """The number that the next block must begin with."""
         self.problem = ""
@@ -51,9 +54,9 @@ class BlockCheck:
         if len(got) != len(self._expected):
             self.problem = self._what_is_wrong(payloads)
             return None
-        size, expected = self._size, self._expected
-        numbers = array("Q", range(self.next_number, self.next_number + BLOCK)).tobytes()
-        times = bytearray(8 * BLOCK)
+        size, block, expected = self._size, self._block, self._expected
+        numbers = array("Q", range(self.next_number, self.next_number + block)).tobytes()
+        times = bytearray(8 * block)
         for at in range(8):
             times[at::8] = got[8 + at :: size]
             expected[at::size] = numbers[at::8]
@@ -61,7 +64,7 @@ class BlockCheck:
         if got != expected:
             self.problem = self._what_is_wrong(payloads)
             return None
-        self.next_number += BLOCK
+        self.next_number += block
         return array("Q", bytes(times))
 
     def _what_is_wrong(self, payloads: list[bytes]) -> str:

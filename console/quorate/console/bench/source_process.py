@@ -1,7 +1,7 @@
-"""The bench's source process: it sends with `await source.send(…)`, as an application does.
+"""A source process of the bench: it sends with `await source.send(…)`, as an application does.
 
-With a rate every message carries its send time, else the last of each block. One task follows
-`wait_stable`, and notes how long these messages take to become stable.
+With a rate every message carries its send time, else the last of each block. One task for each
+source follows `wait_stable`, and notes how long these messages take to become stable.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from quorate.client import Client, connect
 from quorate.console.bench import latency
-from quorate.console.bench.messages import BLOCK, LAST, pattern, stamped, unstamped_tail
+from quorate.console.bench.messages import LAST, pattern, stamped, unstamped_tail
 from quorate.console.bench.settings import TOPIC, BenchSettings, KeptIn
-from quorate.console.demo.part import main, say, until_stdin_ends
+from quorate.console.demo.part import further_orders, main, say
 from quorate.protocol.tls import tls_of_environment
 from quorate.source import Source
 from quorate.source.events import ReceiverAttached
@@ -27,6 +29,8 @@ CHUNK = 64
 """Sends that are timed together without a rate, because a clock costs as much as a send."""
 TIMER_NS = 2_000_000
 """Nanoseconds that a message may be late because timers are coarse."""
+SLEEP_NS = 1_000_000
+"""The least nanoseconds of a sleep. Some event loops do not sleep for less than half of it."""
 
 _clock = time.monotonic_ns
 
@@ -34,9 +38,11 @@ _clock = time.monotonic_ns
 class BenchSender:
     """A sender of numbered messages, which measures stalls and the time to stability."""
 
-    def __init__(self, source: Source, settings: BenchSettings) -> None:
+    def __init__(self, source: Source, settings: BenchSettings, late: float = 0.0) -> None:
+        """Send with this source. late: the part of the interval that its first message waits."""
         self._source = source
         self._settings = settings
+        self._late = late
         self._pattern = pattern(settings.size)
         self._tail = unstamped_tail(settings.size)
         self._unstable: deque[tuple[int, int]] = deque()
@@ -52,11 +58,12 @@ class BenchSender:
         """
         self.longest_stall_ns = 0
         self.stable_latencies = latency.empty()
-        blocks = _blocks(count, more, LAST if last else 0)
-        if self._settings.rate is None:
+        blocks = _blocks(count, self._settings.block, more, LAST if last else 0)
+        interval = self._settings.interval_ns
+        if interval is None:
             await self._send_blocks(blocks)
         else:
-            await self._send_paced(blocks, 1e9 / self._settings.rate)
+            await self._send_paced(blocks, interval)
         await self._source.flush()
         if self._watching is not None:
             await self._watching
@@ -68,10 +75,10 @@ class BenchSender:
     async def _send_block(self, flags: int) -> None:
         send, tail = self._source.send, self._tail
         first = self.next_number
-        self.next_number = end = first + BLOCK
+        self.next_number = end = first + self._settings.block
         for start in range(first, end, CHUNK):
             began = _clock()
-            last = start + CHUNK - 1
+            last = min(start + CHUNK, end) - 1
             for number in range(start, last):
                 await send(number.to_bytes(8, "little") + tail)
             if last < end - 1:
@@ -83,13 +90,13 @@ class BenchSender:
             self.longest_stall_ns = max(self.longest_stall_ns, _clock() - began)
 
     async def _send_paced(self, blocks: Iterator[int], interval: float) -> None:
-        due = float(_clock())
+        due, block = _clock() + self._late * interval, self._settings.block
         for flags in blocks:
-            for place in range(BLOCK):
+            for place in range(block):
                 wait = due - _clock()
                 if wait > 0:
-                    await asyncio.sleep(wait / 1e9)
-                await self._send_timed(int(due), flags if place == BLOCK - 1 else 0)
+                    await asyncio.sleep(max(wait, SLEEP_NS) / 1e9)
+                await self._send_timed(int(due), flags if place == block - 1 else 0)
                 due += interval
 
     async def _send_timed(self, due: int, flags: int) -> None:
@@ -116,43 +123,71 @@ class BenchSender:
                 self.stable_latencies.append(now - unstable.popleft()[1])
 
 
-def _blocks(count: int, more: Callable[[int], bool], last: int) -> Iterator[int]:
+def _blocks(count: int, block: int, more: Callable[[int], bool], last: int) -> Iterator[int]:
     """Yield for each block to send the flags in the send time of its last message."""
     sent, ended = 0, False
     while not ended:
-        ended = not more(sent) and sent + BLOCK >= count
+        ended = not more(sent) and sent + block >= count
         yield last if ended else 0
-        sent += BLOCK
+        sent += block
 
 
 async def run(orders: Mapping[str, Any]) -> None:
-    """Wait for the receivers, warm up, measure, and stay until stdin ends."""
+    """Open the sources, warm up, measure when told to, and stay until stdin ends."""
     settings = BenchSettings(**orders["settings"])
-    ending = asyncio.create_task(_end_with_the_bench())
-    kept_in = publish_store(settings, Path(orders["directory"]) / "publish")
-    async with await Source.open(
-        TOPIC,
-        stores=orders["stores"],
-        publish_store=kept_in,
-        tls=tls_of_environment(os.environ),
-    ) as source:
+    begin = asyncio.Event()
+    ending = asyncio.create_task(_obey(begin))
+    directory = Path(orders["directory"])
+    async with (
+        connect(orders["stores"], timeout=None, tls=tls_of_environment(os.environ)) as client,
+        AsyncExitStack() as stack,
+    ):
+        numbers = range(orders["first"], orders["first"] + settings.sources)
+        opened = await asyncio.gather(*(_opened(client, settings, directory, n) for n in numbers))
+        for source in opened:
+            stack.push_async_callback(source.close)
         say("open")
-        await _attached(source, settings.receivers)
-        sender = BenchSender(source, settings)
-        await sender.send(settings.warm_up, lambda _: False, last=False)
+        await asyncio.gather(*(_attached(source, settings.receivers) for source in opened))
+        senders = [
+            BenchSender(source, settings, number / settings.all_sources)
+            for number, source in zip(numbers, opened, strict=True)
+        ]
+        await send_all(senders, settings.each_warm_up, lambda _: False, last=False)
+        say("warm")
+        await begin.wait()
         began = _clock()
-        say("started")
-        await sender.send(settings.measured, _milestones(settings), last=True)
+        await send_all(senders, settings.each_measured, _milestones(settings), last=True)
+        ended = _clock()
+        stable_latencies = latency.empty()
+        for sender in senders:
+            stable_latencies += sender.stable_latencies
+        latency.save(stable_latencies, directory / f"{orders['name']}.latencies")
         say(
-            "stable",
-            seconds=(_clock() - began) / 1e9,
+            "done",
             began_ns=began,
-            messages=sender.next_number - settings.warm_up,
-            longest_stall_ms=sender.longest_stall_ns / 1e6,
+            ended_ns=ended,
+            messages=sum(sender.next_number - settings.each_warm_up for sender in senders),
+            longest_stall_ms=max(sender.longest_stall_ns for sender in senders) / 1e6,
         )
-        latency.save(sender.stable_latencies, Path(orders["directory"]) / "stable.latencies")
-        say("done")
         await ending
+
+
+async def send_all(
+    senders: Sequence[BenchSender], count: int, more: Callable[[int], bool], last: bool
+) -> None:
+    """Send so many messages with each source, all at the same time."""
+    async with asyncio.TaskGroup() as group:
+        for sender in senders:
+            group.create_task(sender.send(count, more, last))
+
+
+async def _opened(client: Client, settings: BenchSettings, directory: Path, number: int) -> Source:
+    """Return the source of this number among all."""
+    return await client.source(
+        TOPIC,
+        session_id=number + 1,
+        publish_store=publish_store(settings, directory / f"publish-{number}"),
+    )
 
 
 def publish_store(settings: BenchSettings, path: Path) -> PublishStore | None:
@@ -163,17 +198,18 @@ def publish_store(settings: BenchSettings, path: Path) -> PublishStore | None:
 
 
 def _milestones(settings: BenchSettings) -> Callable[[int], bool]:
-    """Return the function that reports half way, and that asks for more until a fault is over."""
-    fault_at = settings.measured // 2 // BLOCK * BLOCK
-    until_ns = 0
+    """Return the function that reports half way once, and asks for more until a fault is over."""
+    fault_at = settings.each_measured // 2 // settings.block * settings.block
+    until_ns: int | None = None
 
     def more(sent: int) -> bool:
         nonlocal until_ns
-        if sent == fault_at:
+        if sent == fault_at and until_ns is None:
             say("half")
+            until_ns = _clock()
             if settings.pause_store is not None:
-                until_ns = _clock() + int((settings.pause_store + 1) * 1e9)
-        return until_ns > 0 and _clock() < until_ns
+                until_ns += int((settings.pause_store + 1) * 1e9)
+        return until_ns is not None and _clock() < until_ns
 
     return more
 
@@ -186,8 +222,10 @@ async def _attached(source: Source, receivers: int) -> None:
             return
 
 
-async def _end_with_the_bench() -> None:
-    await until_stdin_ends()
+async def _obey(begin: asyncio.Event) -> None:
+    """Begin to measure when the bench says so. End this process when the bench does."""
+    async for _ in further_orders():
+        begin.set()
     raise SystemExit(1)
 
 

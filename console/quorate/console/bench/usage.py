@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from quorate.console.group.children import Child
 
@@ -13,18 +13,18 @@ SAMPLE_SECONDS = 0.05
 class Usage:
     """The newest CPU seconds and the highest memory of each process, also of one that ended."""
 
-    def __init__(self, children: Mapping[str, Child]) -> None:
+    def __init__(self, children: Mapping[str, Sequence[Child]]) -> None:
+        """Measure these processes, given by their role."""
         self._children = children
         self._began: dict[str, float] = {}
         self._cpu: dict[str, float] = {}
-        self.peak_rss: dict[str, int] = {}
-        """The highest memory in bytes, by process."""
+        self._peak_rss: dict[str, int] = {}
 
     def look(self) -> None:
         """Take a sample of all processes."""
         import psutil
 
-        for name, child in self._children.items():
+        for child in (child for children in self._children.values() for child in children):
             if not child.running:
                 continue
             try:
@@ -32,8 +32,8 @@ class Usage:
                 times, rss = process.cpu_times(), process.memory_info().rss
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue  # it died in between
-            self._cpu[name] = times.user + times.system
-            self.peak_rss[name] = max(rss, self.peak_rss.get(name, 0))
+            self._cpu[child.name] = times.user + times.system
+            self._peak_rss[child.name] = max(rss, self._peak_rss.get(child.name, 0))
 
     def begin(self) -> None:
         """Count CPU time from now on."""
@@ -41,8 +41,21 @@ class Usage:
         self._began = dict(self._cpu)
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Return the CPU seconds since `begin`, by process."""
-        return {name: cpu - self._began.get(name, 0.0) for name, cpu in self._cpu.items()}
+        """Return the CPU seconds since `begin` of all processes of a role, by role."""
+        return {
+            role: sum(
+                self._cpu.get(child.name, 0.0) - self._began.get(child.name, 0.0)
+                for child in children
+            )
+            for role, children in self._children.items()
+        }
+
+    def peak_rss(self) -> dict[str, int]:
+        """Return the highest memory in bytes of any process of a role, by role."""
+        return {
+            role: max((self._peak_rss.get(child.name, 0) for child in children), default=0)
+            for role, children in self._children.items()
+        }
 
     async def watch(self) -> None:
         """Take samples until cancelled."""
