@@ -33,6 +33,7 @@ IMPORTS = {
         "quorate.disk", "quorate.console.main",
     ),
     "store": ("quorate.store.node",),
+    "fast": ("quorate.transport.event_loop", "uvloop"),
     "certificates": ("quorate.console.group.certificate_files",),
     "jwt": ("quorate.transport.jwt_tokens", "jwt"),
     "otel": ("quorate.transport.tracing", "opentelemetry.trace"),

@@ -54,6 +54,10 @@ class Process:
         self.frozen = int(self.process.stdout.readline())
         """The objects that collections of garbage leave alone."""
 
+    def has_loaded(self, library: str) -> bool:
+        """Return whether the process has loaded a library whose path has this text."""
+        return library in Path(f"/proc/{self.process.pid}/maps").read_text()
+
     def errors(self) -> str:
         assert self.process.stderr is not None
         return self.process.stderr.read()
@@ -179,3 +183,8 @@ async def test_a_full_disk_stops_the_store_and_loses_nothing(small_disk: Path, l
         fetched = await client.fetch(0, stream.acknowledged_upto)
         assert len(fetched.messages) == stream.acknowledged_upto + 1
         assert all(fetched.messages[n] == payloads[n % 256] for n in fetched.messages)
+
+
+def test_a_store_runs_on_uvloop_where_it_is_installed(store: Process) -> None:
+    pytest.importorskip("uvloop", reason="the extra fast is not installed")
+    assert store.has_loaded("uvloop")

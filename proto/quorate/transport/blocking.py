@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from quorate.protocol.errors import QuorateError, WaitsForItself
 from quorate.transport import forks
+from quorate.transport.event_loop import new_event_loop
 
 T = TypeVar("T")
 
@@ -25,7 +26,7 @@ def shared_loop() -> asyncio.AbstractEventLoop:
     forks.use()
     with _lock:
         if _shared is None or _shared.is_closed():
-            loop = asyncio.new_event_loop()
+            loop = new_event_loop()
             threading.Thread(target=loop.run_forever, name="quorate-loop", daemon=True).start()
             _shared = loop
         return _shared

@@ -87,6 +87,7 @@ from quorate.store.tasks.retention import Releasing
 from quorate.store.tasks.service_manager import ServiceManager
 from quorate.store.tasks.state import StateMaking
 from quorate.store.tasks.state_peers import ask_peer
+from quorate.transport import event_loop
 from quorate.transport.channels import listen, new_server
 from quorate.transport.credentials import check_files
 from quorate.transport.heartbeat import Listening
@@ -682,7 +683,7 @@ def run(
     """
     logging.getLogger("quorate").setLevel(configuration.log_level.upper())
     sys.setswitchinterval(_SWITCH_SECONDS)
-    asyncio.run(_run(configuration, on_ready, beside))
+    event_loop.run(_run(configuration, on_ready, beside))
 
 
 async def _run(

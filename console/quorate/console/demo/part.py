@@ -9,6 +9,8 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
+from quorate.transport import event_loop
+
 
 def say(kind: str, **fields: Any) -> None:
     """Report one line to the parent."""
@@ -17,7 +19,7 @@ def say(kind: str, **fields: Any) -> None:
 
 def main(run: Callable[[dict[str, Any]], Coroutine[Any, Any, None]]) -> None:
     """Run with the orders that the parent gave as the only argument."""
-    asyncio.run(run(json.loads(sys.argv[1])))
+    event_loop.run(run(json.loads(sys.argv[1])))
 
 
 async def further_orders() -> AsyncIterator[Any]:

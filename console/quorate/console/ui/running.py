@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import typer
 
+from quorate.transport import event_loop
+
 T = TypeVar("T")
 
 STOPPING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -25,9 +27,9 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     async def keep() -> None:
         results.append(await _supervised(main))
 
-    # Not the task's own result: `asyncio.run` would write that out in full, to put the handler of
+    # Not the task's own result: the runner would write that out in full, to put the handler of
     # SIGINT back. A long answer takes seconds.
-    asyncio.run(keep())
+    event_loop.run(keep())
     return results[0]
 
 
