@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate worlds brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-clients bench-crowd bench-pairs bench-peers bench-queue bench-recovery bench-replay bench-spark bench-state bench-status bench-subscriptions pipeline-example package peers release kustomize image clean fuzz bench-connections
+.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate worlds brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-clients bench-crowd bench-growth bench-pairs bench-peers bench-queue bench-recovery bench-replay bench-spark bench-state bench-status bench-subscriptions pipeline-example package peers release kustomize image clean fuzz bench-connections
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -111,6 +111,9 @@ peers: $(CORE) ## get the systems that bench-peers compares with: Kafka by Maven
 
 bench-peers: $(CORE) ## measure Quorate beside what `make peers` got: ROUNDS=3; WRITE=1 makes docs/comparison.md
 	$(BIN)/python -m bench.peers $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WRITE),--write)
+
+bench-growth: $(STAMP) ## measure a message against journal, sources, receivers, keys: QUICK=1, ONLY="keys"; WRITE=1 draws docs/growth-*.svg
+	$(BIN)/python -m bench.growth $(ONLY) $(if $(QUICK),--quick) $(if $(WRITE),--write)
 
 bench-crowd: $(CORE) ## measure what subscribers at full speed cost a source: SUBSCRIBERS=20
 	$(BIN)/python -m bench.crowd $(if $(SUBSCRIBERS),--subscribers $(SUBSCRIBERS))

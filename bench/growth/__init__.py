@@ -1,0 +1,1 @@
+"""The cost of a message, against what a group has: journal, sources, receivers, keys."""
