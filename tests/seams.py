@@ -84,10 +84,10 @@ POLICY_BLOCKS = Seam(POLICY, "Policy.blocks")
 POLICY_STABLE = Seam(POLICY, "Policy.stable")
 
 RECOVERY = "quorate.protocol.recovery"
-RECOVERY_ENDED_UPTO = Seam(RECOVERY, "ended_upto")
 RECOVERY_MAY_BE_STABLE_UPTO = Seam(RECOVERY, "_may_be_stable_upto")
 RECOVERY_RELEASED_BELOW = Seam(RECOVERY, "released_below")
-RECOVERY_WITHOUT_ENDED = Seam(RECOVERY, "without_ended")
+RECOVERY_NEWEST_BEGUN = Seam(RECOVERY, "newest_begun")
+RECOVERY_OF_GENERATION = Seam(RECOVERY, "of_generation")
 
 # Of the source's clock.
 
@@ -219,9 +219,10 @@ READ_IN_STORE_SERVICE = Seam(STORE_SERVICE, "read_rows")
 SERVICE_FETCH = Seam(STORE_SERVICE, "Service.Fetch")
 
 ACCEPTOR = "quorate.store.rules.acceptor"
-CHECK_NOT_ENDED_IN_ACCEPTOR = Seam(ACCEPTOR, "check_not_ended")
 DIVERGES_AT_IN_ACCEPTOR = Seam(ACCEPTOR, "diverges_at")
 STORE_CORE_BEGIN = Seam(ACCEPTOR, "StoreCore.begin")
+STORE_CORE_BEGIN_END = Seam(ACCEPTOR, "StoreCore.begin_end")
+STORE_CORE_PROMISE_END = Seam(ACCEPTOR, "StoreCore.promise_end")
 STORE_CORE_DOUBT_OF = Seam(ACCEPTOR, "StoreCore.doubt_of")
 STORE_CORE_FOLLOW = Seam(ACCEPTOR, "StoreCore._follow")
 STORE_CORE_PROMISE = Seam(ACCEPTOR, "StoreCore.promise")
@@ -236,12 +237,8 @@ DIGEST_DIFFERING = Seam(DIGEST, "differing")
 
 IDENTITIES = "quorate.store.rules.identities"
 IDENTITIES_CAME = Seam(IDENTITIES, "Identities.came")
-IDENTITIES_CHECK_OUTLIVES = Seam(IDENTITIES, "Identities.check_outlives")
-IDENTITIES_DEREGISTERED = Seam(IDENTITIES, "Identities.deregistered")
 IDENTITIES_END_RECEIVER = Seam(IDENTITIES, "Identities.end_receiver")
-IDENTITIES_ENTER_LIMBO = Seam(IDENTITIES, "Identities.enter_limbo")
 IDENTITIES_EXPIRE_RECEIVER = Seam(IDENTITIES, "Identities.expire_receiver")
-IDENTITIES_IN_THE_WAY = Seam(IDENTITIES, "Identities.in_the_way")
 
 LIFETIMES = "quorate.store.rules.lifetimes"
 LIVES_OVERDUE = Seam(LIFETIMES, "Lives.overdue")
@@ -286,15 +283,6 @@ SOURCE_STATE = "quorate.store.rules.source_state"
 SOURCE_STATE_END_STREAM = Seam(SOURCE_STATE, "SourceState.end_stream")
 SOURCE_STATE_HELD_BY_EPOCH = Seam(SOURCE_STATE, "SourceState.held_by_epoch")
 
-SOURCE_TOMBSTONES = "quorate.store.rules.source_tombstones"
-SOURCE_TOMBSTONES_BEGUN_SINCE = Seam(SOURCE_TOMBSTONES, "_begun_since")
-SOURCE_TOMBSTONES_BELIEVED = Seam(SOURCE_TOMBSTONES, "_believed")
-SOURCE_TOMBSTONES_BROUGHT_BACK = Seam(SOURCE_TOMBSTONES, "brought_back")
-SOURCE_TOMBSTONES_ENDED_EPOCH = Seam(SOURCE_TOMBSTONES, "ended_epoch")
-SOURCE_TOMBSTONES_KNOW_EVERYTHING = Seam(SOURCE_TOMBSTONES, "_know_everything")
-SOURCE_TOMBSTONES_OTHERS = Seam(SOURCE_TOMBSTONES, "others")
-SOURCE_TOMBSTONES_TELLS_END = Seam(SOURCE_TOMBSTONES, "_tells_end")
-
 STORE_IDENTITY = "quorate.store.rules.store_identity"
 STANDING_BEGIN_CHECK = Seam(STORE_IDENTITY, "Standing.begin_check")
 STANDING_CHECK_NAMED = Seam(STORE_IDENTITY, "Standing.check_named")
@@ -332,18 +320,10 @@ FETCHER_STEP_BYTES_BUSY = Seam(FETCHER, "_STEP_BYTES_BUSY")
 FILLER_REST = Seam(FETCHER, "Filler.rest")
 
 LIFECYCLE = "quorate.store.tasks.lifecycle"
-BEGUN_ANEW_IN_LIFECYCLE = Seam(LIFECYCLE, "begun_anew")
-DEREGISTERED_SINCE_IN_LIFECYCLE = Seam(LIFECYCLE, "deregistered_since")
-IS_HEARD_OF_IN_LIFECYCLE = Seam(LIFECYCLE, "is_heard_of")
-JUDGE_SOURCE_IN_LIFECYCLE = Seam(LIFECYCLE, "judge_source")
-KEEPER_DEREGISTER_RECEIVER = Seam(LIFECYCLE, "Keeper._deregister_receiver")
-KEEPER_IS_GONE_AT_ONCE = Seam(LIFECYCLE, "Keeper._is_gone_at_once")
-KEEPER_IS_OVER = Seam(LIFECYCLE, "Keeper._is_over")
+IS_DURABLE_IN_LIFECYCLE = Seam(LIFECYCLE, "is_durable")
 KEEPER_LOOK_AT = Seam(LIFECYCLE, "Keeper._look_at")
 LIFECYCLE_LOOK_SECONDS = Seam(LIFECYCLE, "LOOK_SECONDS")
-LIFECYCLE_PURGE_ROWS = Seam(LIFECYCLE, "PURGE_ROWS")
 MAY_EXPIRE_IN_LIFECYCLE = Seam(LIFECYCLE, "may_expire")
-SETTLED_IN_LIFECYCLE = Seam(LIFECYCLE, "settled")
 
 PEER_ANSWERS = "quorate.store.tasks.peer_answers"
 KNOWS_IN_PEER_ANSWERS = Seam(PEER_ANSWERS, "knows")
@@ -433,7 +413,6 @@ RECEIVER_PACING_SIZES_MAX = Seam(RECEIVER_PACING, "SIZES_MAX")
 
 SOURCE_REGISTRATION = "quorate.source.protocol.registration"
 DECIDE_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "decide")
-ENDED_UPTO_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "ended_upto")
 SOURCE_REGISTRATION_ADOPT = Seam(SOURCE_REGISTRATION, "Registration._adopt")
 SOURCE_REGISTRATION_BEGUN = Seam(SOURCE_REGISTRATION, "Registration.begun")
 SOURCE_REGISTRATION_DECIDE = Seam(SOURCE_REGISTRATION, "Registration.decide")
@@ -441,10 +420,8 @@ SOURCE_REGISTRATION_DECIDED_EPOCH = Seam(SOURCE_REGISTRATION, "Registration.deci
 SOURCE_REGISTRATION_MAY_GO_ON = Seam(SOURCE_REGISTRATION, "Registration._may_go_on")
 SOURCE_REGISTRATION_PROMISED = Seam(SOURCE_REGISTRATION, "Registration.promised")
 SOURCE_REGISTRATION_TIME_PASSES = Seam(SOURCE_REGISTRATION, "Registration.time_passes")
-SOURCE_REGISTRATION_WAS_DECIDED_WITHOUT = Seam(
-    SOURCE_REGISTRATION, "Registration._was_decided_without"
-)
-WITHOUT_ENDED_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "without_ended")
+NEWEST_BEGUN_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "newest_begun")
+OF_GENERATION_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "of_generation")
 
 RESEND_PLAN = "quorate.source.protocol.resend_plan"
 RESEND_PLAN_SENT_AGAIN = Seam(RESEND_PLAN, "sent_again")

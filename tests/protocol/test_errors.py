@@ -104,10 +104,7 @@ def test_errors_are_equal_only_to_themselves_and_can_be_raised_twice() -> None:
             raise error
 
 
-def test_who_deleted_a_source_is_not_looked_for_in_the_status() -> None:
-    error = errors.InLimbo("orders/0x10", "a", errors.DELETED_HERE)
-    assert "`quorate status`" not in str(error)
-    assert "`quorate repair --source orders/0x10` names the stores that it waits for" in str(error)
+def test_a_store_in_limbo_says_where_its_reason_is() -> None:
     wiped = errors.InLimbo("orders/0x10", "a", "wiped")
     assert "`quorate status` names the stores that it waits for" in str(wiped)
 
@@ -123,19 +120,6 @@ def test_stores_are_to_be_started_only_if_some_did_not_answer() -> None:
     error = errors.NoQuorum("Registering", "a", "b", "b: refused")
     assert "limbo" not in str(error)
     assert "no answer: b (b: refused). Start the stores that are down" in str(error)
-    error = errors.NoQuorum("Registering", "a", "b", "b: refused", limbo="a", deleted="a")
-    assert "of these in limbo: a" in str(error)
-    assert "Start the stores that are down" in str(error)
-    assert "Stores that deleted the source (a) wait for word from the other stores" in str(error)
-    assert "an empty one in place of a store that is gone for good" in str(error)
-    assert "`quorate repair --source TOPIC/SESSION` names the stores that they wait for" in str(
-        error
-    )
-    for of_no_use in ("`quorate status`", "loss accept", "store readmit"):
-        assert of_no_use not in str(error)
-    error = errors.NoQuorum("Registering", "a, b", "", "why", limbo="a, b", deleted="a")
-    assert "an empty one in place" in str(error)
-    assert "store readmit" in str(error), "for the other one"
     error = errors.NoQuorum("Registering", "", "a, b", "it rains")
     assert "than answered. None did: a, b (it rains). Start the stores" in str(error)
     error = errors.NoQuorum("Registering", "a", "", "a: keeps no messages")

@@ -239,15 +239,37 @@ def test_what_a_store_has_of_a_stream_that_was_ended_counts_for_nothing() -> Non
     policy = Policy.majority_of("abc")
     held = (HeldRange(0, 9, 1),)
     away = Promise(1, LINEAGE, Membership((), (policy,)), held, stable_upto=9)
-    told = Promise(ended_epoch=1)
+    end = Lineage((Term(2, 0),))
+    told = Promise(2, end, generation=2)
     decision = decide(policy, {"a": told, "b": told, "c": away})
     assert isinstance(decision, Decision)
-    assert (decision.kept_upto, decision.lineage, decision.policies) == (-1, NO_LINEAGE, ())
+    assert (decision.kept_upto, decision.stable_upto, decision.lineage) == (-1, -1, end)
+    assert (decision.ended, decision.generation, decision.policies) == (True, 2, ())
     revived = decide(policy, {"a": Promise(), "b": Promise(), "c": away})
     assert isinstance(revived, Decision)
     assert revived.kept_upto == 9
-    newer = replace(away, begun_epoch=2)
-    assert decide(policy, {"a": told, "c": newer}) != decide(policy, {"a": told, "c": away})
+
+
+def test_the_newest_begin_wins_also_over_an_end() -> None:
+    """c alone began the end; the next registration had not heard of it, and went on."""
+    policy = Policy.majority_of("abc")
+    lineage = Lineage((*LINEAGE.terms, Term(3, 10)))
+    went_on = Promise(3, lineage, Membership((), (policy,)), (HeldRange(0, 9, 1),), 9)
+    ended = Promise(2, Lineage((Term(2, 0),)), generation=2)
+    decision = decide(policy, {"a": went_on, "c": ended})
+    assert isinstance(decision, Decision)
+    assert (decision.kept_upto, decision.lineage, decision.ended) == (9, lineage, False)
+
+
+def test_a_stream_after_an_end_voids_what_is_older_than_that() -> None:
+    policy = Policy.majority_of("abc")
+    anew = Lineage((Term(3, 0),))
+    member = Membership((policy,), (policy,))
+    new = Promise(3, anew, member, (HeldRange(0, 1, 3),), 1, generation=2)
+    old = Promise(1, LINEAGE, member, (HeldRange(0, 9, 1),), stable_upto=9)
+    decision = decide(policy, {"a": new, "b": old})
+    assert isinstance(decision, Decision)
+    assert (decision.kept_upto, decision.stable_upto, decision.generation) == (1, 1, 2)
 
 
 def test_nobody_answered() -> None:

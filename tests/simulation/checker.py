@@ -28,10 +28,10 @@ from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.rules.identity_records import (
     gone_key,
-    unpack_tombstone,
+    unpack_end_record,
 )
+from quorate.store.rules.named_stores import policies
 from quorate.store.rules.source_state import SourceState
-from quorate.store.rules.source_tombstones import as_it_was
 from quorate.store.storage.interface import (
     Table,
     Write,
@@ -119,10 +119,6 @@ class Checker:
         """By store that ran twice: whether what the one that ended said is on its way."""
         self.wiped: set[str] = set()
         """Stores that vouch again, though they were failed once."""
-        self._deleted: set[str] = set()
-        """Of those that are failed, the ones that are so only as they deleted the source."""
-        self._dropped: set[str] = set()
-        """Of those, the ones that have removed its messages as well."""
         self._gone_key = gone_key(source)
 
     @property
@@ -158,14 +154,11 @@ class Checker:
 
     def destroys(self, store: str) -> None:
         """All or some of its data is about to go: it counts as held as long as it is failed."""
-        self._note_end()
         actor = self.stores[store]
         self.check_store(actor)
         held = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX)
-        self._life.deleted.add(store)
         self._destroyed[store] = actor
         self.failed.setdefault(store, {}).update(held)
-        self._deleted.discard(store)
         self._promised.pop(store, None)
         self.receivers.destroyed(store)
         self.wiped.discard(store)
@@ -206,14 +199,6 @@ class Checker:
         """An operator accepts that nobody has these any more: what was stable, and is destroyed."""
         self.lost.update(range(part.first, part.last + 1))
 
-    def dropped_too_much(self) -> bool:
-        """So many stores have removed the messages of a source that lives on elsewhere, by rule and
-        after their grace, that the rest is not enough: only an operator can go on."""
-        waiting = store_disks.given_back(self.stores.values(), self.source)
-        dropped = (self._dropped & self.failed.keys()) | waiting
-        failed = self.failed.keys() | waiting
-        return bool(dropped) and not all(setup.recovers_from(failed) for setup in self._named)
-
     def unreadable(self, store: str, part: Range, problem: str) -> None:
         """The store finds that it can not read what it holds: only if that was destroyed."""
         self.require(store in self.failed, "I1", f"{store} can not read {part}: {problem}")
@@ -238,11 +223,6 @@ class Checker:
             return
         del self.failed[store.name]
         self.receivers.vouches_again(store.name)
-        if store.name in self._deleted:
-            self._deleted.discard(store.name)
-            self._dropped.discard(store.name)
-            self._world.reach("store that deleted the source vouches again", store.name)
-            return
         self.wiped.add(store.name)
         self._world.reach("failed store vouches again", store.name)
 
@@ -289,11 +269,11 @@ class Checker:
     def started(self, store: StoreOf) -> None:
         self.stores[store.label] = store
         self._receiver_rows.pop(store.label, None)
-        tombstone = store.disk.synced.get(Table.META, [self._gone_key])[0]
-        if tombstone is None:
-            self.endings.raised(store.name)
+        end = store.disk.synced.get(Table.META, [self._gone_key])[0]
+        if end is None:
+            self.endings.raised(store.label)
         else:
-            self.endings.found(store.name, unpack_tombstone(tombstone))
+            self.endings.found(store.label, unpack_end_record(end).registration)
 
     def written(self, store: str, writes: Sequence[Write]) -> None:
         """A commit is written: no number of an epoch may ever have two contents."""
@@ -312,7 +292,7 @@ class Checker:
         self.receivers.over(store, ended)
         for write in writes:
             if write.table is Table.META and write.key == self._gone_key:
-                self._tombstone(store, write.value)
+                self._end(store, write.value)
                 return
             if write.value is None and write.table is Table.REGISTRATIONS:
                 # It never began, and takes its promise back.
@@ -343,32 +323,28 @@ class Checker:
         assert row is not None, f"{store} deletes a receiver that it does not have"
         return unpack_receiver(row).epoch
 
-    def _tombstone(self, store: str, value: bytes | None) -> None:
+    def expires(self, store: str, epoch: int) -> None:
+        """A store wants the source to end in this epoch, as its state lifetime is over."""
+        self.endings.expires(store, epoch, self._in_force)
+
+    def _end(self, store: str, value: bytes | None) -> None:
         if value is None:
             self.endings.raised(store)
             return
-        tombstone = unpack_tombstone(value)
-        promised = self._promised.get(store, 0)
+        known, promised = unpack_end_record(value).registration, self._promised.get(store, 0)
         self.require(
-            tombstone.registration.promised_epoch >= promised,
+            known.promised_epoch >= promised,
             "I5",
-            f"{store} remembers {tombstone.registration.promised_epoch}, and promised {promised}",
+            f"{store} remembers {known.promised_epoch}, and promised {promised}",
         )
-        # Until it vouches again it is as if its data were gone: what others hold must be enough.
-        if store not in self.failed:
-            self._deleted.add(store)
-        self.receivers.forgotten(store)
-        # It is out of service already; its rows are there until this is durable.
-        actor, state = self.stores[store], as_it_was(tombstone)
-        self.check_store(actor, state)
-        had = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX, state)
-        self.failed.setdefault(store, {}).update(had)
-        if tombstone.dropped:
-            self._dropped.add(store)
-        if not all(each.alive for each in self.stores.values()):
-            self._world.reach("deleted while a store was away", store)
-        self.endings.buried(store, tombstone, self._in_force)
-        self._life.deleted.add(store)
+        if not known.ended:
+            return
+        rules = [Setup.of(policy) for policy in policies(known)]
+        if self.endings.ended(store, known, rules, honest=not self._destroyed):
+            self.check_store(self.stores[store])
+            self.receivers.forgotten(store)
+            if not all(each.alive for each in self.stores.values()):
+                self._world.reach("ended while a store was away", store)
 
     def synced(self, store: str, writes: Sequence[Write]) -> None:
         """A commit is durable: what it serves is compared in time with what is stable."""
@@ -377,9 +353,10 @@ class Checker:
                 entry = unpack_index(write.key, write.value)
                 self._unchecked.setdefault(store, []).append(Range(entry.first, entry.last))
                 self._life.had.add(store)
-                self._life.deleted.discard(store)
-        if any(write.key == self._gone_key for write in writes):
-            self._note_end()
+            if write.key == self._gone_key and write.value is not None:
+                known = unpack_end_record(write.value).registration
+                if known.ended:
+                    self.endings.ended_for_good(store, known.begun_epoch)
 
     def same(self, epoch: int, sequence: int, payload: bytes, where: str) -> None:
         """Somebody has this under that number."""
@@ -487,11 +464,15 @@ class Checker:
         # Not by who was frozen and decides in a lower epoch than something is stable in.
         if first == 0 and 0 < self._life.newest < epoch and self.is_over():
             self._begin_life(epoch, who)
+        for end in self.endings.complete:
+            self.require(
+                not lineage.terms[0].epoch < end < epoch,
+                "I1",
+                f"epoch {epoch} of {who} goes on with what ended in epoch {end}",
+            )
         self._named, self._in_force = setups, setups[-1:]
         # Nor is one of before it began a part of the present stream.
         life = self._life if epoch >= self._life.begins_in else self._former
-        if first:
-            life.was_over = False
         self._life_of[epoch] = self._follows[who] = life
         if len(setups) > 1:
             self._world.reach("membership change under way", "%s", setups)
@@ -512,41 +493,14 @@ class Checker:
         self.endings.deregisters(epoch, self._promised, self._named)
 
     def is_over(self) -> bool:
-        """Whether the present stream was deleted on purpose, by rule: another may begin.
-
-        Its owner wanted it to be forgotten, and nobody went on with it since; or every store that
-        had a part of it has deleted that, each by its own rule. Or they once had, at one time, and
-        one that was given it back since, or whose disk was put back, meets others that know of it.
-        """
-        if self._is_deregistered() or (self._life.was_over and self._may_be_told()):
-            return True
-        names = {store.name for store in self._in_place()} - (self.failed.keys() - self._deleted)
-        # Of one that had no messages, all that a store can have is a part in it.
-        has_part = self._has_messages if self._life.had else self._has_begun
-        deleted = self._life.had & names <= self._life.deleted
-        return deleted and not any(has_part(self.stores[name]) for name in names)
-
-    def _note_end(self) -> None:
-        """If the stream is over, and no disk in place has any of it, remember that it once was."""
-        if self._life.had and self.is_over() and not any(map(self._has_messages, self._in_place())):
-            self._life.was_over = True
-
-    def _may_be_told(self) -> bool:
-        """Whether a store is left that deleted the present stream, or knows that it was ended."""
-        return any(self.tells_end(store.name, self._life) for store in self._in_place())
+        """Whether the present stream has ended by rule, and nobody went on with it since."""
+        return self.endings.is_over(self._life, self._begun, self._setups)
 
     def tells_end(self, store: str, life: Life) -> bool:
         """Whether the store deleted that stream, or knows that it was ended."""
         known = self.stores.get(store)
-        state = known.core.sources.get(self.source) if known is not None else None
+        state = known.core.known(self.source) if known is not None else None
         return self.endings.tells_end(store, state, life)
-
-    def _in_place(self) -> list[StoreOf]:
-        """The stores of the rules in force, but for those that were switched off."""
-        return [s for each in self._in_force for n in each.stores if (s := self.stores.get(n))]
-
-    def _is_deregistered(self) -> bool:
-        return self.endings.is_deregistered(self._life, self._begun, self._setups)
 
     def is_gone(self) -> bool:
         """Whether it is over, and no store takes part in it: where anybody is says nothing."""
@@ -555,22 +509,14 @@ class Checker:
     def _has_begun(self, store: StoreOf) -> bool:
         return store_disks.begun_registration(store, self.source, self._life.begins_in) != b""
 
-    def _has_messages(self, store: StoreOf) -> bool:
-        return store_disks.has_messages(store, self.source, self._life.begins_in)
-
     def _begin_life(self, epoch: int, who: str) -> None:
-        how = "was deregistered" if self._is_deregistered() else "expired"
-        self._world.reach(f"stream begun anew, after it {how}", "%s by %s", epoch, who)
-        if self.failed.keys() - self._deleted:
+        self._world.reach("stream begun anew, after it ended", "%s by %s", epoch, who)
+        if self.failed:
             self._world.reach("stream begun anew while a store was failed", who)
         self._former, self._life = self._life, Life(self._life.number + 1, epoch)
         self._let_go.clear()
         self._unchecked.clear()
         self._remembered.clear()
-        for store in self._deleted:
-            del self.failed[store]
-        self._deleted.clear()
-        self._dropped.clear()
         for had in self.failed.values():
             had.clear()
 
@@ -690,11 +636,14 @@ class Checker:
         holders = store_disks.holders(self._durable(sequence, sequence), sequence, content)
         return life is not self._life or any(setup.stable(holders) for setup in self._setups)
 
-    def on_disk(
-        self, store: StoreOf, rows: MemoryRows, first: int, last: int, of: SourceState | None = None
-    ) -> dict[int, bytes]:
-        """What a store has of these numbers in these rows; of: one that it deletes just now."""
-        state = of or store.core.sources.get(self.source)
+    def _state(self, store: StoreOf) -> SourceState | None:
+        """The source at a store, also before an end that may be void yet."""
+        ended = store.core.identities.ended.get(self.source)
+        return store.core.sources.get(self.source) or (ended.former if ended is not None else None)
+
+    def on_disk(self, store: StoreOf, rows: MemoryRows, first: int, last: int) -> dict[int, bytes]:
+        """What a store has of these numbers in these rows."""
+        state = self._state(store)
         contents: dict[int, bytes] = {}
         if state is None or 0 < state.registration.begun_epoch < self._life.begins_in:
             return contents
@@ -710,15 +659,14 @@ class Checker:
         for store in self.stores.values():
             self.check_store(store)
 
-    def check_store(self, store: StoreOf, of: SourceState | None = None) -> None:
+    def check_store(self, store: StoreOf) -> None:
         """It may not hold other content under a number that was reported stable.
 
         A store that was away may, from where its lineage is not that of the newest decision: the
-        next begin will void it there. of: one that it deletes just now.
+        next begin will void it there.
         """
         unchecked = self._unchecked.get(store.label)
-        state = of or store.core.sources.get(self.source)
-        rows = store.disk.synced
+        state, rows = self._state(store), store.disk.synced
         row = rows.get(Table.REGISTRATIONS, [reg_id_key(state.reg_id)])[0] if state else None
         if not unchecked or row is None:
             return
@@ -727,7 +675,7 @@ class Checker:
         upto = min((len(self.stable_contents), *parts)) - 1
         for item in RangeSet(item for item in unchecked if item.first <= upto):
             last = min(item.last, upto)
-            for sequence, payload in self.on_disk(store, rows, item.first, last, of).items():
+            for sequence, payload in self.on_disk(store, rows, item.first, last).items():
                 self.require(
                     payload == self.stable_contents[sequence],
                     "I2",

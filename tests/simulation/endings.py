@@ -1,7 +1,7 @@
 """What ends identities in the simulated world, and whether it may: part of what is checked.
 
-Sees the same signs of life as the stores, but in the world's own time, and the tombstones on their
-disks. Decides nothing; which content must be where is for tests.simulation.checker.
+Sees the same signs of life as the stores, but in the world's own time, and the rows of ends on
+their disks. Decides nothing; which content must be where is for tests.simulation.checker.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from tests.simulation.world import World
 
 from quorate.store.rules.identity_records import (
     ENDED_KEYS,
-    Tombstone,
     ended_of,
     unpack_end,
 )
@@ -27,12 +26,11 @@ from quorate.store.rules.lifetimes import (
     Who,
 )
 from quorate.store.rules.source_state import SourceState
-from quorate.store.rules.source_tombstones import ended_epoch
 from quorate.store.storage.interface import (
     Table,
     Write,
 )
-from quorate.v1.store_pb2 import DELETION_DEREGISTERED, DELETION_EXPIRED
+from quorate.store.storage.records import Registration
 
 AGES = 20.0
 """So many seconds pass for what lives and ends while one passes for everything else: lifetimes are
@@ -93,17 +91,12 @@ class Life:
     """What is below some store has let go: nobody has to have it."""
     had: set[str] = field(default_factory=set)
     """Stores that ever had messages of it."""
-    deleted: set[str] = field(default_factory=set)
-    """Stores that deleted it, and remember that they did; or that lost all they had of it."""
     lost: set[int] = field(default_factory=set)
     """Numbers of which every copy was destroyed, as an operator has accepted."""
-    was_over: bool = False
-    """It was over while no disk had anything of it that counts, and nobody has gone on with it
-    since."""
 
 
 class Endings:
-    """Signs of life, goodbyes and deletions, of one source and its receivers."""
+    """Signs of life, goodbyes and ends, of one source and its receivers."""
 
     def __init__(
         self,
@@ -121,8 +114,18 @@ class Endings:
         """By store to which the source streams: since when."""
         self._restarted: set[str] = set()
         """Stores that know by the wall clock alone how long some are silent."""
-        self.tombstones: dict[str, Tombstone] = {}
-        """By store."""
+        self.ends: dict[str, Registration] = {}
+        """By store where the source has ended: the newest end."""
+        self._decided: dict[int, Collection[Setup]] = {}
+        """By epoch in which some store began an end: the rules that the end names."""
+        self._begun: dict[int, set[str]] = {}
+        """By such an epoch: the stores on whose disks the end is for good."""
+        self.complete: set[int] = set()
+        """The epochs of the ends that are on enough disks to stand for ever."""
+        self._wanted: set[int] = set()
+        """The epochs of the ends that somebody may want: an owner, an operator, or a store."""
+        self._fenced: set[int] = set()
+        """Of these, the ones whose owner had been fenced by stores that it needs."""
         self._receivers_over: Counter[int] = Counter()
         """By receiver: the newest epoch that somebody has said is over."""
         self._forgotten_at: dict[str, set[str]] = {}
@@ -130,10 +133,6 @@ class Endings:
         self._ends: dict[str, set[str]] = {}
         """By store: the receivers that it has said so of and whose end it remembers, as it knew the
         source then, and has not deleted that since."""
-        self.deregistered_upto = 0
-        """The newest epoch that its application wanted to be forgotten."""
-        self._ended_upto = 0
-        """The newest of these whose owner had not been fenced when it said so."""
 
     # Signs of life.
 
@@ -163,19 +162,18 @@ class Endings:
         """The owner of this epoch wants all stores to forget the source.
 
         promised: by store, the newest epoch. rules: in force. Whoever is fenced by stores without
-        which nothing is stable may have a few forget it, and ends nothing by that.
+        which nothing is stable ends nothing.
         """
-        self.deregistered_upto = max(epoch, self.deregistered_upto)
+        self._wanted.add(epoch + 1)
         fencing = {store for store, newest in promised.items() if newest > epoch}
-        if any(setup.stable(setup.without(fencing)) for setup in rules) or not rules:
-            self._ended_upto = max(epoch, self._ended_upto)
-        else:
+        if rules and not any(setup.stable(setup.without(fencing)) for setup in rules):
+            self._fenced.add(epoch + 1)
             self._world.reach("deregistered by a fenced owner", "%s", epoch)
 
-    def is_deregistered(
+    def is_over(
         self, life: Life, begun: Mapping[int, Collection[str]], rules: Collection[Setup]
     ) -> bool:
-        """Whether the stream is over because its owner said so, and nobody has gone on with it.
+        """Whether the stream has ended, and nobody has gone on with it.
 
         begun: by epoch, the stores. rules: all that were ever in force. An epoch that a minority
         began, and that made nothing stable, did not go on with it.
@@ -185,7 +183,7 @@ class Endings:
             for epoch in life.stable_in
             if any(setup.stable(begun.get(epoch, ())) for setup in rules)
         ]
-        return max(1, life.newest, *went_on) <= self._ended_upto
+        return max(1, life.newest, *went_on) < max(self._decided, default=0)
 
     def receiver_over(self, receiver: int, epoch: int) -> None:
         """It says that its registrations up to this epoch are over, or an operator does; it may
@@ -199,7 +197,7 @@ class Endings:
     def receiver_forgotten(self, name: str, store: str) -> None:
         """A store has told the receiver that it is forgotten."""
         self._forgotten_at.setdefault(name, set()).add(store)
-        if store not in self.tombstones:
+        if store not in self.ends:
             self._ends.setdefault(store, set()).add(name)
 
     def receiver_not_forgotten(self, name: str, stores: Iterable[str]) -> None:
@@ -223,42 +221,52 @@ class Endings:
         told = self.receiver_forgotten_at(name)
         return bool(told) and all(setup.knows_everything(told) for setup in setups)
 
-    # Deletions.
+    # Ends.
 
-    def buried(self, store: str, tombstone: Tombstone, rules: Sequence[Setup]) -> None:
-        """A tombstone is on its way to the disk of this store; the first time it is news.
+    def expires(self, store: str, epoch: int, rules: Sequence[Setup]) -> None:
+        """A store wants the source to end in this epoch, as its state lifetime is over.
 
         rules: in force.
         """
-        known = self.tombstones.get(store)
-        self.tombstones[store] = tombstone
-        self._ends.pop(store, None)
-        if known is not None:
-            return
-        epoch = tombstone.registration.promised_epoch
-        if tombstone.cause == DELETION_DEREGISTERED:
-            self._world.reach("deleted as it was deregistered", "%s %s", store, epoch)
-            self._require(
-                self.deregistered_upto >= tombstone.registration.begun_epoch,
-                "I1",
-                f"{store} deletes epoch {tombstone.registration.begun_epoch} as deregistered, and "
-                f"that is so up to {self.deregistered_upto}",
-            )
-            return
-        self._require(tombstone.cause == DELETION_EXPIRED, "I1", f"{store} deletes for no reason")
-        how = "deleted in limbo" if tombstone.blind else "deleted"
-        self._world.reach(f"{how} as its time is over", "%s %s", store, epoch)
+        self._wanted.add(epoch)
+        self._world.reach("ends as its time is over", "%s %s", store, epoch)
         self._check_silent(store, 0, self._mortality.sources, "I1")
-        self._require(
-            self._streams[store] <= 0, "I1", f"{store} deletes a source that streams to it"
-        )
+        self._require(self._streams[store] <= 0, "I1", f"{store} ends a source that streams to it")
         since = self._world.now - VOTE_SECONDS
         hear = {each for each, at in self._open_since.items() if at < since}
         self._require(
             not any(setup.stable(hear) for setup in rules),
             "I1",
-            f"{store} deletes a source that streams to {sorted(hear)}",
+            f"{store} ends a source that streams to {sorted(hear)}",
         )
+
+    def ended(
+        self, store: str, end: Registration, rules: Collection[Setup], *, honest: bool
+    ) -> bool:
+        """A store is about to begin an end. Return whether that is news at this store.
+
+        - rules: those that the end names.
+        - honest: nothing that a store promised was destroyed.
+        """
+        epoch, known = end.begun_epoch, self.ends.get(store)
+        self.ends[store] = end
+        if known is not None and known.begun_epoch == epoch:
+            return False
+        self._ends.pop(store, None)
+        self._world.reach("ended", "%s %s", store, epoch)
+        self._require(epoch in self._wanted, "I1", f"{store} ends epoch {epoch}, as nobody wanted")
+        is_fenced = epoch in self._fenced and honest
+        self._require(not is_fenced, "I5", f"{store} ends epoch {epoch} for a fenced owner")
+        self._decided.setdefault(epoch, rules)
+        return True
+
+    def ended_for_good(self, store: str, epoch: int) -> None:
+        """An end is on the disk of a store."""
+        begun = self._begun.setdefault(epoch, set())
+        begun.add(store)
+        rules = self._decided.get(epoch, ())
+        if rules and all(setup.stable(begun) for setup in rules):
+            self.complete.add(epoch)
 
     def receivers_ended(self, store: str, writes: Iterable[Write]) -> dict[int, int]:
         """Up to which epochs receivers are over, as the store is about to remember: that is never
@@ -296,21 +304,15 @@ class Endings:
             f"{store} deletes {receiver or 'the source'}, silent for {silent:.1f} of {kept_for} s",
         )
 
-    def found(self, store: str, tombstone: Tombstone) -> None:
-        """A tombstone is on the disk of a store that starts: that may have been put back."""
-        self.tombstones[store] = tombstone
+    def found(self, store: str, end: Registration) -> None:
+        """An end is on the disk of a store that starts: that may have been put back."""
+        self.ends[store] = end
 
     def tells_end(self, store: str, state: SourceState | None, life: Life) -> bool:
-        """Whether a store deleted the stream as of its newest epoch, or a later one, or knows that
-        it was ended. state: what it knows of the source.
-
-        Also while it does not vouch for that yet: it may find out what was so then.
-        """
-        epoch = max(1, life.newest)
-        if tombstone := self.tombstones.get(store):
-            return ended_epoch(tombstone) >= epoch
-        return state is not None and state.registration.ended_epoch >= epoch
+        """Whether a store knows that the stream has ended. state: what it knows of the source."""
+        known = self.ends.get(store) or (state.registration if state is not None else None)
+        return known is not None and known.generation > max(1, life.newest)
 
     def raised(self, store: str) -> None:
-        """A tombstone is gone: the source is back there, or registered anew."""
-        self.tombstones.pop(store, None)
+        """The row of an end is gone: the source is live again."""
+        self.ends.pop(store, None)

@@ -75,21 +75,6 @@ class Operator:
             self._world.reach("limbo ended by an operator", store.name)
             store.engine.writer.submit(store.core.standing.leave_limbo(by_hand=True))
 
-    def end_retired(self) -> None:
-        """Have stores that the source has left forget what they still have of a stream that all of
-        its present stores have deleted; `quorate deregister` would."""
-        if not self._checker.is_over():
-            return
-        for store in self._stores:
-            state = store.core.sources.get(self._source)
-            if state is None or state.live or not state.registration.begun_epoch:
-                continue
-            record = state.registration
-            self._world.reach("stream ended by an operator", store.name)
-            self._checker.endings.deregisters(record.begun_epoch)
-            asked = AskedDeregister(self._source, 0, record.promised_epoch)
-            store.process.start(self._deregister(store, asked))
-
     def deregister_receiver(self, receiver: ReceiverInstance) -> None:
         """Have all stores forget a receiver that may know nothing of it."""
         states = [store.core.sources.get(self._source) for store in self._stores if store.alive]
@@ -114,10 +99,6 @@ class Operator:
             if asked.epoch >= receiver.epoch:
                 self._checker.endings.receiver_forgotten(receiver.name, store.name)
             self._checker.endings.receiver_not_forgotten(receiver.name, untold)
-
-    async def _deregister(self, store: StoreActor, asked: AskedDeregister) -> None:
-        with contextlib.suppress(QuorateError):
-            await store.deregister(asked)
 
     async def _accept(self, store: StoreActor, part: Range) -> None:
         state = store.core.sources[self._source]

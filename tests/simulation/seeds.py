@@ -115,12 +115,12 @@ RARE = (
     "source held up by receivers",
     "registered with a store that takes no messages",
     "no more messages though it has some",
-    "deleted as its time is over",
-    "deleted as it was deregistered",
+    "ends as its time is over",
+    "ended",
+    "deregistered for good",
     "deregistered everywhere",
-    "deleted while a store was away",
-    "stream begun anew, after it was deregistered",
-    "store that deleted the source vouches again",
+    "ended while a store was away",
+    "stream begun anew, after it ended",
     "receiver deregistered at a store",
     "receiver deleted as its time is over",
     "receiver follows a stream that begins anew",
@@ -143,17 +143,13 @@ RARER = (
     "loss accepted by an operator",
     "gap of what was accepted as lost",
     "gap of what was let go",
-    "stream begun anew, after it expired",
     "stream begun anew while a store was failed",
-    "dropped what lives on elsewhere, and honest",
 )
 """Those that need thousands."""
 RAREST = (
     "batch overlaps what is held",
     "one epoch decided by two",
-    "deleted in limbo as its time is over",
     "limbo ended by an operator",
-    "stream ended by an operator",
     "receiver over before it started",
 )
 """Those that four thousand worlds reach a dozen times at most, some of them never.

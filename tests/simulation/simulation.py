@@ -164,11 +164,6 @@ class Simulation:
         while (unfinished := self.unfinished()) and world.now < deadline:
             self.operator.accept_again()
             self.operator.end_mutual_limbo()
-            if world.now > deadline - seconds / 2 and self.checker.dropped_too_much():
-                world.reach("dropped what lives on elsewhere, and honest")
-                return
-            if world.now > deadline - seconds / 2:
-                self.operator.end_retired()
             world.run(world.now + STEP_SECONDS)
         if unfinished:
             # What is stable and not handed over is worse than what is late.

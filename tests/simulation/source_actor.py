@@ -45,6 +45,9 @@ from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
+from quorate.protocol.stream_end import AskBegin as EndBegin
+from quorate.protocol.stream_end import StreamEnd
+from quorate.protocol.wire import membership_to_wire
 from quorate.source import events
 from quorate.source.io.fetch_kept import (
     collect,
@@ -66,7 +69,9 @@ from quorate.source.protocol.registration import (
     Phase,
 )
 from quorate.source.protocol.resend_plan import Kept
+from quorate.store.tasks.lifecycle import AskedEnd, request_of
 from quorate.transport.fetch import FetchCall
+from quorate.transport.stream_end import grant_of, word_of
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.store_pb2 import StoreReplaced, WaitedFor
 
@@ -80,6 +85,7 @@ PATIENCE_WITH_OTHERS_SECONDS = 1.5
 LIVE_FRAMES_MAX = 8
 DEREGISTER_SECONDS = 2.0
 DEREGISTER_RETRY_SECONDS = 0.1
+DEREGISTER_STEP_SECONDS = 0.005
 RETENTION_BYTES_MAX = 3_000
 
 
@@ -149,6 +155,8 @@ class SourceInstance:
         self._news: dict[str, Event] = {}
         self.on_decided: Callable[[], None] | None = None
         """For faults that strike between decision and begin."""
+        self.on_end: Callable[[], object] | None = None
+        """For faults that strike when it has decided to end, and no store has begun that."""
         self._goes_to: list[Setup] = []
         """Which rules make its messages stable now."""
         self._taking: dict[str, int] = {}
@@ -218,7 +226,7 @@ class SourceInstance:
         return True
 
     def deregister(self) -> None:
-        """End this identity for good, as quorate.source.io.deregister: soon nobody knows it."""
+        """End this identity for good, as quorate.source.io.deregister."""
         core, epoch = self.core, self.core.registration.decided_epoch
         stores = list(core.stores)
         self.leaving = True
@@ -228,29 +236,56 @@ class SourceInstance:
             over.fail(Closed("The source"))
         self._wake()
         self._say_goodbye()
-        left = set(stores)
-        for store in stores:
-            self.process.start(self._deregister_at(store, epoch, left))
+        end = StreamEnd(str(core.name), stores, core.registration.membership.policies)
+        self._asked_to_end: set[str] = set()
+        self._ask_to_end(end, epoch)
         self.process.later(DEREGISTER_SECONDS, self._left)
 
-    async def _deregister_at(self, store: str, epoch: int, left: set[str]) -> None:
-        asked = AskedDeregister(self.core.name, 0, epoch, self.identity)
+    def _ask_to_end(self, end: StreamEnd, epoch: int) -> None:
+        """Ask every store of the end that is not asked yet."""
+        for store in end.stores:
+            if store not in self._asked_to_end:
+                self._asked_to_end.add(store)
+                self.process.start(self._end_at(end, store, epoch))
+
+    async def _end_at(self, end: StreamEnd, store: str, epoch: int) -> None:
         while self.leaving:
+            step = end.step(store)
+            if step is None:
+                await self.process.sleep(DEREGISTER_STEP_SECONDS)
+                continue
+            asked = AskedEnd(self.core.name, epoch + 1, self.identity, decided_epoch=epoch)
+            if isinstance(step, EndBegin):
+                membership = membership_to_wire(step.membership)
+                asked = asked._replace(
+                    membership=membership, incarnation=step.incarnation, durable=step.durable
+                )
             try:
-                await self.network.call(self.process, store, "deregister", asked)
+                answer = await self.network.call(
+                    self.process, store, "end_source", request_of(asked)
+                )
             except QuorateError as error:
-                self.world.note("%s: deregistering at %s: %s", self.process.name, store, error)
+                self.world.note("%s: ending at %s: %s", self.process.name, store, error)
+                end.failed(store, error)
                 if not error.retryable:
                     return
                 await self.process.sleep(DEREGISTER_RETRY_SECONDS)
+                continue
+            was_done, was_decided = end.done, end.membership is not None
+            if isinstance(step, EndBegin):
+                end.begun(store, word_of(answer), durable=step.durable)
             else:
-                left.discard(store)
-                if not left:
-                    self.world.reach("deregistered everywhere", self.process.name)
-                    self.publish_store.forget()
-                    self.checker.forgets()
-                    self._left()
-                return
+                end.promised(store, *grant_of(answer))
+                if end.membership is not None and not was_decided and self.on_end is not None:
+                    self.on_end()
+                self._ask_to_end(end, epoch)
+            if end.done and not was_done:
+                self.world.reach("deregistered for good", self.process.name)
+                self.publish_store.forget()
+                self.checker.forgets()
+            if end.everywhere:
+                self.world.reach("deregistered everywhere", self.process.name)
+                self._left()
 
     def _left(self) -> None:
         self.leaving = False

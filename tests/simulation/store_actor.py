@@ -85,6 +85,7 @@ from quorate.store.storage.records import (
     position_key,
 )
 from quorate.store.tasks.comparison import digests_for
+from quorate.store.tasks.lifecycle import asked_of
 from quorate.store.turns import Turn
 from quorate.store.watchers import Directory
 from quorate.v1 import messages_pb2 as v1
@@ -487,8 +488,8 @@ class StoreActor:
             # Else whoever asked has given it back, or ended the source, before it was answered.
             self.checker.promised(self.label, asked.epoch)
         membership: Membership | None = None
-        if record.membership is not None:
-            membership = membership_from_wire(record.membership)
+        if promised.membership is not None:
+            membership = membership_from_wire(promised.membership)
         self.world.note("%s promised %s; holds %s", self.label, asked.epoch, promised.held)
         information = record.information
         stores = information.stores if information is not None else ()
@@ -507,7 +508,7 @@ class StoreActor:
                 record.lineage.parted(promised.state.lost()),
                 promised.retained_from,
                 promised.state.takes_data,
-                record.ended_epoch,
+                record.generation,
             ),
             self.name,
             promised.limbo,
@@ -526,7 +527,7 @@ class StoreActor:
                 membership_to_wire(step.membership),
                 instance,
                 step.incarnation,
-                step.ended_epoch,
+                step.generation,
                 step.losses,
             )
         )
@@ -733,6 +734,10 @@ class StoreActor:
             asked.source, asked.receiver, asked.epoch, asked.unused_promise_to, asked.instance
         )
         return self._word()
+
+    async def end_source(self, request: store_v1.DeregisterRequest) -> store_v1.DeregisterResponse:
+        await self.serving()
+        return await self.upkeep.keeper.end_source(asked_of(request))
 
     # The directory, and other stores.
 

@@ -17,10 +17,9 @@ from quorate.protocol.wire import membership_from_wire
 from quorate.store.rules.acceptor import StoreCore
 from quorate.store.rules.identity_records import (
     gone_key,
-    unpack_tombstone,
+    unpack_end_record,
 )
 from quorate.store.rules.source_state import SourceState
-from quorate.store.rules.source_tombstones import GIVEN_BACK
 from quorate.store.storage.interface import Table
 from quorate.store.storage.memory import MemoryRows
 from quorate.store.storage.reader import StoredBatch, read
@@ -73,6 +72,9 @@ def begun_registration(store: StoreOf, source: SourceName, begins_in: int) -> by
 
     begins_in: the epoch in which that stream began.
     """
+    end = store.disk.synced.get(Table.META, [gone_key(source)])[0]
+    if end is not None and unpack_end_record(end).registration.ended:
+        return b""
     for key, value in store.disk.synced.scan(Table.REGISTRATIONS, b"", b"\xff" * 8, 100):
         known = unpack_registration(value)
         if known.name == source and known.begun_epoch >= max(1, begins_in):
@@ -135,18 +137,8 @@ def holders(
 
 
 def forgetful(stores: Iterable[StoreOf], source: SourceName) -> set[str]:
-    """Those that do not even know that they have deleted the source."""
-    return {
-        store.name
-        for store in stores
-        if source not in store.core.sources and source not in store.core.identities.tombstones
-    }
-
-
-def given_back(stores: Iterable[StoreOf], source: SourceName) -> set[str]:
-    """The stores that have a deleted source back, and wait for others to say what that was."""
-    states = [(store.name, store.core.sources.get(source)) for store in stores]
-    return {name for name, state in states if state is not None and state.limbo == GIVEN_BACK}
+    """Those that do not even know that the source has ended."""
+    return {store.name for store in stores if store.core.known(source) is None}
 
 
 def mistaken(
@@ -165,13 +157,6 @@ def mistaken(
     }
 
 
-def has_messages(store: StoreOf, source: SourceName, begins_in: int) -> bool:
-    """Whether the store has messages of that stream."""
-    key = begun_registration(store, source, begins_in)
-    held = store.disk.synced.get(Table.HELD, [key])[0] if key else None
-    return held is not None and bool(unpack_held(held).ranges)
-
-
 def registered_at(
     stores: Iterable[StoreOf], source: SourceName, session_id: int, epoch: int
 ) -> set[str]:
@@ -180,12 +165,9 @@ def registered_at(
 
 
 def _receiver_epoch(store: StoreOf, source: SourceName, session_id: int) -> int:
-    """In which epoch the store has a receiver registered, or had when it deleted the source, as it
-    would give that back; 0: in none."""
+    """In which epoch the store has a receiver registered; 0: in none."""
     state, rows = store.core.sources.get(source), store.disk.synced
     if state is None:
-        deleted = rows.get(Table.META, [gone_key(source)])[0]
-        row = unpack_tombstone(deleted).receivers.get(session_id) if deleted is not None else None
-        return row.epoch if row is not None else 0
+        return 0
     known = rows.get(Table.RECEIVERS, [receiver_key(state.reg_id, session_id)])[0]
     return unpack_receiver(known).epoch if known is not None else 0

@@ -49,7 +49,7 @@ from quorate.store.tasks.fetcher import (
     Filler,
     PeerFailed,
 )
-from quorate.store.tasks.lifecycle import Keeper
+from quorate.store.tasks.lifecycle import AskedEnd, Keeper
 from quorate.store.tasks.peer_answers import (
     AskAgain,
     Question,
@@ -191,6 +191,15 @@ class SimulatedPeers:
             for source in self._heard[peer].answer.sources:
                 self._store.engine.news.note(source)
 
+    async def end_source(
+        self, address: str, request: store_v1.DeregisterRequest
+    ) -> store_v1.DeregisterResponse:
+        store = self._store
+        answer: store_v1.DeregisterResponse = await store.network.call(
+            store.process, address, "end_source", request, ANSWER_SECONDS_MAX
+        )
+        return answer
+
     async def ask_about(self, source: SourceName, addresses: Collection[str]) -> list[PeerAnswer]:
         told: list[PeerAnswer] = []
         for peer in sorted(addresses):
@@ -200,7 +209,7 @@ class SimulatedPeers:
             except QuorateError:
                 continue
             told.append(answer)
-            if (known := answer.knowledge(source)).deletion and not known.limbo:
+            if (known := answer.knowledge(source)).ended and not known.limbo:
                 self._store.world.reach("tells of an end when asked", "%s", answer.store)
         return told
 
@@ -468,6 +477,37 @@ class SimulatedProxying(Proxying):
             self._simulated.world.reach("answers for a source that is away", self._simulated.name)
 
 
+class SimulatedKeeper(Keeper):
+    """As it is, but that it tells when it ends a source."""
+
+    def __init__(self, store: StoreActor, peers: SimulatedPeers, proxying: Proxying) -> None:
+        super().__init__(
+            store.engine,
+            cast(Peers, peers),
+            proxying,
+            store.losses,
+            store.mortality.grace,
+            store.now,
+            self._name_end,
+        )
+        self._simulated = store
+        self._ends = 0
+
+    def _name_end(self) -> bytes:
+        self._ends += 1
+        store = self._simulated
+        return f"{store.starts}.{self._ends} of {store.label}".encode()
+
+    async def end_source(self, asked: AskedEnd) -> store_v1.DeregisterResponse:
+        store = self._simulated
+        if asked.expired and asked.instance.endswith(store.label.encode()) and not asked.membership:
+            store.checker.expires(store.label, asked.epoch)
+        answer = await super().end_source(asked)
+        if not (asked.membership or answer.limbo):
+            store.checker.promised(store.label, asked.epoch)
+        return answer
+
+
 class StoreUpkeep:
     """All of it, for one process of a store."""
 
@@ -480,14 +520,7 @@ class StoreUpkeep:
         self._repair = SimulatedRepair(store, self.peers, filler)
         self._scrub = SimulatedScrub(store)
         proxying = SimulatedProxying(store, self.peers, enabled=store.proxies)
-        self.keeper = Keeper(
-            store.engine,
-            cast(Peers, self.peers),
-            proxying,
-            store.losses,
-            store.mortality.grace,
-            store.now,
-        )
+        self.keeper = SimulatedKeeper(store, self.peers, proxying)
 
     async def start(self) -> None:
         """Ask the peers whether the disk was put back, and then begin."""

@@ -14,7 +14,6 @@ from tests.simulation import (
     test_scripts,
     test_scripts_of_absence,
     test_scripts_of_ends,
-    test_scripts_of_fenced_ends,
     test_scripts_of_limbo,
     test_upkeep,
 )
@@ -28,7 +27,6 @@ GUARDS = (
     *scripts_of_state_only.GUARDS,
     *test_scripts_of_limbo.GUARDS,
     *test_scripts_of_ends.GUARDS,
-    *test_scripts_of_fenced_ends.GUARDS,
     *test_scripts_of_absence.GUARDS,
     *test_receiver_ends.GUARDS,
     *test_receiver_contests.GUARDS,

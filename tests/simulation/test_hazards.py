@@ -42,12 +42,7 @@ HAZARDS = {
     ),
     "fencing that recovery reads go around": (
         "begin_below_the_promise",
-        "deleting_forgets_the_promise",
         "others_promises_are_taken_back_too",
-        "what_was_settled_stays_settled",
-        "what_never_began_is_ended",
-        "who_had_no_part_tells_of_the_end",
-        "one_that_is_told_is_enough",
     ),
     "divergent tails at restart": (
         "nothing_is_set_aside",
@@ -108,13 +103,12 @@ HAZARDS = {
     "a retried publish": ("retries_get_new_numbers",),
     "deletion by absence": (
         "what_a_peer_lacks_is_deleted",
-        "who_deleted_it_never_had_it",
-        "one_store_deletes_for_all",
-        "a_blocking_set_deletes_for_all",
+        "every_end_is_durable",
+        "ends_do_not_win",
         "nobody_is_asked_before_a_source_expires",
         "signs_of_life_do_not_count",
-        "anyone_may_deregister",
-        "nobody_is_told_what_was_ended",
+        "who_was_fenced_may_end_it",
+        "older_generations_count",
         "what_was_let_go_is_missed",
         "what_is_unstable_is_let_go",
     ),
@@ -128,12 +122,10 @@ HAZARDS = {
     "membership change": (
         "only_the_new_stores_count",
         "new_stores_are_believed_at_once",
-        "rules_of_then_are_enough",
     ),
     "a store that lags and never catches up": (
         "repair_waits_for_a_pause",
         "nobody_repairs",
-        "nobody_tells_of_a_later_end",
     ),
 }
 

@@ -22,7 +22,6 @@ from tests.simulation.weather import LASTING
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import Deregistered
-from quorate.protocol.identity import SourceName
 from quorate.store.rules import (
     receiver_tombstones,
 )
@@ -44,8 +43,6 @@ from quorate.store.rules.source_state import (
     SourceState,
 )
 from quorate.store.storage.interface import Write
-from quorate.store.tasks.lifecycle import Keeper
-from quorate.v1 import store_pb2 as store_v1
 
 A, B, C = ALL = ("store1", "store2", "store3")
 OLD = majority_of(ALL)
@@ -146,76 +143,6 @@ def _an_old_row_comes_back_since_it_started(script: Script) -> None:
     script.stores[C].start()
     script.run(1.0)
     _refill(script, A)
-    script.until_handed(script.start_receiver(0), 0)
-
-
-def _tombstones_forget_ends(to: pytest.MonkeyPatch) -> None:
-    """A store that gives a deleted source back does not know any more whose end it was told."""
-    real = seams.SOURCE_TOMBSTONES_BROUGHT_BACK.real()
-    seams.SOURCE_TOMBSTONES_BROUGHT_BACK.replace(
-        to, lambda tombstone: real(replace(tombstone, ended={}))
-    )
-
-
-def _expires_at(script: Script, store: str) -> None:
-    """The source expires at this store. Its owner is back before the others delete it, too."""
-    actor = script.stores[store]
-    who = Who(script.checker.source)
-    script.until(lambda: actor.core.identities.lives.overdue(who))
-    keeper, state = actor.upkeep.keeper, script.state(store)
-    actor.process.start(keeper._bury(state, store_v1.DELETION_EXPIRED))
-    script.until(lambda: not script.knows(store))
-
-
-def _told_where_its_source_expires(script: Script) -> None:
-    """C is down while a receiver is deregistered at A and B. Then A loses its disk, and at B alone
-    the source's time is over. It is back, so B gives back what it had, and A is refilled."""
-    receiver = _begin(script)
-    script.stores[C].crash()
-    receiver.deregister()
-    script.until(lambda: script.endings.receiver_is_over(receiver.name, [OLD]))
-    receiver.kill()
-    script.source.kill()
-    script.checker.destroys(A)
-    script.stores[A].wipe()
-    _expires_at(script, B)
-    for store in (A, C):
-        script.stores[store].start()
-    script.start_source()
-    script.until_complete()
-    script.until(lambda: script.knows(A) and not script.state(A).limbo)
-    script.until_handed(script.start_receiver(0), 0)
-
-
-def _tombstones_say_that_a_receiver_is_forgotten(to: pytest.MonkeyPatch) -> None:
-    """One that has deleted the source is told of the end of a receiver, and remembers nothing."""
-    real = seams.KEEPER_DEREGISTER_RECEIVER.real()
-
-    async def deregister(self: Keeper, source: SourceName, *asked: Any) -> Any:
-        if source in self._identities.tombstones:
-            return store_v1.DeregisterResponse()
-        return await real(self, source, *asked)
-
-    seams.KEEPER_DEREGISTER_RECEIVER.replace(to, deregister)
-
-
-def _deregistered_while_its_source_is_deleted_at_one(script: Script) -> None:
-    """B hears of nobody until the source's time is over there, and C is down: only A remembers that
-    the receiver is deregistered, and loses its disk. The source is back at B."""
-    receiver = _begin(script)
-    heal = script.cut(B, A, C, script.source.process.name, receiver.name, "receiver1")
-    script.stores[C].crash()
-    _expires_at(script, B)
-    receiver.kill()
-    script.deregister_receiver(receiver)
-    script.until(lambda: receiver.session_id in script.state(A).ended)
-    script.run(0.1)
-    script.checker.destroys(A)
-    script.stores[A].wipe()
-    for store in (A, C):
-        script.stores[store].start()
-    heal()
-    script.until(lambda: script.knows(A) and not script.state(A).limbo)
     script.until_handed(script.start_receiver(0), 0)
 
 
@@ -476,52 +403,9 @@ def _ended_where_the_stream_goes_no_more(script: Script) -> None:
     script.start_receiver(0)
 
 
-def _end_source_at_two(script: Script) -> None:
-    """Its owner ends it while C is down. A and B are enough to be sure that nobody goes on."""
-    script.stores[C].crash()
-    script.source.deregister()
-    settled = [script.stores[each].core.identities.settled for each in (A, B)]
-    script.until(lambda: all(script.checker.source in each for each in settled))
-    script.source.kill()
-
-
-def _end_receiver_at_two(script: Script, receiver: ReceiverInstance) -> None:
-    receiver.deregister()
-    script.until(lambda: script.endings.receiver_forgotten_at(receiver.name) == {A, B})
-    receiver.kill()
-
-
-def _starts_with_a_and_c(script: Script) -> ReceiverInstance:
-    """C has heard of no end."""
-    script.cut(C, A, B)
-    script.cut("receiver0", B)
-    script.stores[C].start()
-    again = script.start_receiver(0)
-    script.until(lambda: again.registered)
-    return again
-
-
-def _deregistered_where_the_next_source_is_promised(script: Script) -> None:
-    """The stream is over at A and B, and A has promised the next source. Then both are told that a
-    receiver is over, and A remembers it."""
-    receiver = _begin(script)
-    _end_source_at_two(script)
-    script.start_source(B, C)
-    script.until(lambda: script.knows(A))
-    _end_receiver_at_two(script, receiver)
-    assert _starts_with_a_and_c(script).stream.next == 0
-
-
 GUARDS = (
     Guard(_ends_leave_no_mark, _an_old_row_comes_back, "I4", {"proxies": True}),
     Guard(_ends_leave_no_mark, _an_old_row_comes_back_since_it_started, "I4", {"proxies": True}),
-    Guard(_tombstones_forget_ends, _told_where_its_source_expires, "I4", SOURCES_EXPIRE),
-    Guard(
-        _tombstones_say_that_a_receiver_is_forgotten,
-        _deregistered_while_its_source_is_deleted_at_one,
-        "I4",
-        SOURCES_EXPIRE,
-    ),
     Guard(_answers_of_before_the_end_count, _only_the_receiver_can_tell, "I4", HIGHEST),
     Guard(_registering_is_acknowledging, _registered_before_it_was_told, "I4", HIGHEST),
     Guard(
@@ -557,12 +441,6 @@ GUARDS = (
         _ended_where_the_stream_goes_no_more,
         "I6",
         {**KEPT, "receiver_pacing": 5},
-    ),
-    Guard(
-        _ends_leave_no_mark,
-        _deregistered_where_the_next_source_is_promised,
-        "I4",
-        {**KEPT, **HIGHEST},
     ),
 )
 MUTATIONS = (
@@ -698,27 +576,6 @@ def test_a_stream_is_gone_when_its_owner_has_left_every_store() -> None:
     assert not script.checker.is_gone(), "C takes part in it"
     script.stores[C].start()
     script.until(script.checker.is_gone)
-
-
-@pytest.mark.expects_log("is deregistered, and its messages are deleted")
-def test_where_a_receiver_starts_in_a_stream_that_is_over_is_nobodys_loss() -> None:
-    """Its end is known to nobody who tells it: A and B had deleted the stream when they heard."""
-
-    def goes_on(script: Script) -> None:
-        receiver = _begin(script)
-        _end_source_at_two(script)
-        _end_receiver_at_two(script, receiver)
-        script.start_source(B, C)
-        script.until(lambda: script.knows(A))
-        again = _starts_with_a_and_c(script)
-        assert again.stream.next == 1
-        assert not script.checker.is_gone(), "C takes part in it"
-        script.network.heal()
-        script.until_complete()
-        assert script.send_stable() == 0
-        script.until_handed(again, 0)
-
-    play(goes_on, 0, **KEPT, **HIGHEST)
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=str)

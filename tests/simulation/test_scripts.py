@@ -632,24 +632,6 @@ def _one_is_cut_off_for_long(script: Script) -> None:
     script.until_complete()
 
 
-def _expired_stays_expired(to: pytest.MonkeyPatch) -> None:
-    """A store that let a source expire gives nothing back before that streams again elsewhere."""
-    seams.IS_HEARD_OF_IN_LIFECYCLE.replace(to, lambda *_: False)
-
-
-def _two_let_it_expire_that_hear_nobody(script: Script) -> None:
-    """A and B let the source expire. C does not, as the next source reaches it; so that one finds
-    what the first one has sent."""
-    _begin(script)
-    script.source.kill()
-    script.cut(C, A, B)
-    second = script.start_source(A, B)
-    script.until(lambda: not script.knows(A) and not script.knows(B))
-    script.network.heal()
-    script.until_complete()
-    script.until(lambda: second.core.registration.lineage.epoch_at(0) == 1)
-
-
 GUARDS = (
     Guard(_stores_count_before_they_begin, _an_older_epoch_begins_late, "I1"),
     Guard(_void_batches_are_kept, _void_under_the_same_number, "I1"),
@@ -699,7 +681,6 @@ GUARDS = (
         "I1",
         {"mortality": MORTAL},
     ),
-    Guard(_expired_stays_expired, _two_let_it_expire_that_hear_nobody, "I6", {"mortality": MORTAL}),
     Guard(_receivers_take_void_batches, _a_store_gives_what_is_void, "I3"),
     # What it attaches to, and what it asks for the lineage, is the same source.
     Guard(_stable_of_any_epoch, _stable_in_a_lineage_that_is_not_known, "I3", seeds=10),

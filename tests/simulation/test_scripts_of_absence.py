@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 from tests import seams
-from tests.simulation.disk import CachedDisk
 from tests.simulation.guards import Guard
 from tests.simulation.script import LOOK_SECONDS, Script
 from tests.simulation.simulation import SOURCE
-from tests.simulation.test_scripts import ALL, KEPT_SECONDS, MORTAL, NEW, OLD, A, B, C, _begin
+from tests.simulation.test_scripts import ALL, NEW, OLD, A, B, C, _begin
 from tests.simulation.test_scripts_of_limbo import _until_it_vouches
 
 from quorate.protocol.limits import NOTHING
@@ -68,35 +67,6 @@ def _wiped_before_another_one_has_it(script: Script) -> None:
     script.run(5.0)
     script.start_source()
     script.network.heal()
-    script.until_complete()
-
-
-def _limbo_is_never_given_up(to: pytest.MonkeyPatch) -> None:
-    """A store in limbo waits for somebody who vouches, though nobody will any more."""
-    real = seams.KEEPER_IS_OVER.real()
-    seams.KEEPER_IS_OVER.replace(to, lambda self, state: not state.limbo and real(self, state))
-
-
-def _in_limbo_while_the_others_delete_it(script: Script) -> None:
-    """C may have lost what its host had cached, and A and B delete the source meanwhile: none of
-    the three vouches before the others do."""
-    _begin(script)
-    script.source.kill()
-    script.cut(C, A, B)
-    actor = script.stores[C]
-    assert isinstance(actor.disk, CachedDisk)
-    assert script.checker.tolerates(C)
-    script.checker.destroys(C)
-    actor.crash()
-    actor.disk.reboot()
-    actor.start()
-    assert script.state(C).limbo
-    script.run(2 * KEPT_SECONDS)
-    assert not script.knows(A)
-    assert not script.knows(B)
-    script.network.heal()
-    script.until(lambda: not script.knows(C))
-    script.start_source()
     script.until_complete()
 
 
@@ -158,11 +128,5 @@ GUARDS = (
         _wiped_before_another_one_has_it,
         "I1",
         {"proxies": True},
-    ),
-    Guard(
-        _limbo_is_never_given_up,
-        _in_limbo_while_the_others_delete_it,
-        "I6",
-        {"mortality": MORTAL, "cached": (C,)},
     ),
 )

@@ -145,7 +145,13 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         await self.answering.wait()
         if self.refusal is not None:
             await abort(context, self.refusal)
-        return v1.DeregisterResponse(reg_id=7, last_sequence=max(self.messages, default=-1))
+        return v1.DeregisterResponse(
+            reg_id=7,
+            last_sequence=max(self.messages, default=-1),
+            incarnation=self.incarnation,
+            begun_epoch=self.begun,
+            membership=self.membership if self.begun else None,
+        )
 
     async def Promise(self, request: v1.PromiseRequest, context: Context) -> v1.PromiseResponse:
         self.promises.append(request)

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 from unittest.mock import Mock
 
-from tests.store.deleted import FSYNC, Heardsay, Quiet
+from tests.store.ended import FSYNC, Heardsay, Quiet
 from tests.store.support import FIRST_LINEAGE, ORDERS, World, batch
 
 from quorate.store.engine import Engine

@@ -6,14 +6,15 @@ import json
 import random
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from tests.store.deleted import DEREGISTERED, engine_of
+from tests.store.ended import end_for_good, engine_of
 from tests.store.support import World
 
 from quorate.protocol.attributes import Attributes
-from quorate.protocol.errors import Closed, Unreachable
+from quorate.protocol.errors import Unreachable
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import Keying, Missing
@@ -136,8 +137,6 @@ class Maker:
 
     def begins(self, source: SourceName, epoch: int) -> None:
         """A new generation of a source begins."""
-        if source in self.world.core.identities.tombstones:
-            self.world.core.identities.settled.add(source)  # as peers said
         self.world.promise(epoch, b"%d" % epoch, source)
         self.world.begin(Lineage((Term(epoch, 0),)), source)
         self.streams[source] = self.world.open(epoch, b"%d" % epoch, source=source)
@@ -157,14 +156,13 @@ class Maker:
 
     def ends(self, source: SourceName) -> None:
         """The source ends, and nothing of it is left."""
-        core, identities = self.world.core, self.world.core.identities
-        state = core.sources[source]
-        core.remove(source, Closed("x"))
-        self.world.write(
-            identities.bury(state, DEREGISTERED, core.reg_ids, 1.0, blind=False, upto=0)
+        state = end_for_good(self.world, source).state
+        # In the epoch that it had begun, so that the next generation has the next number.
+        epoch, record = state.registration.begun_epoch - 1, state.registration
+        lineage = Lineage((Term(epoch, 0),))
+        state.registration = replace(
+            record, promised_epoch=epoch, begun_epoch=epoch, generation=epoch, lineage=lineage
         )
-        while not identities.tombstones[source].emptied:
-            self.world.write(identities.purge(source, self.world.storage, 9, core.reg_ids))
 
     async def step(self, source: SourceName) -> bool:
         return await self.making._step(source)

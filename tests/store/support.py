@@ -162,11 +162,10 @@ class World:
         self, lineage: Lineage, source: SourceName = ORDERS, membership: v1.Membership = MEMBERSHIP
     ) -> int:
         """Begin, as whoever was promised the epoch; it is promised if it was to nobody."""
-        epoch, state = lineage.epoch, self.core.sources.get(source)
-        deleted = source in self.core.identities.tombstones
-        if not deleted and (state is None or state.registration.promised_epoch < epoch):
+        epoch, state = lineage.epoch, self.core.known(source)
+        if state is None or state.registration.promised_epoch < epoch:
             self.promise(epoch, source=source, take_over=True)
-        state = self.core.sources.get(source)
+        state = self.core.known(source)
         instance = state.registration.promised_to if state is not None else b"a"
         incarnation = self.standing.record.incarnation
         change = self.core.begin(source, epoch, lineage, membership, instance, incarnation)
@@ -290,6 +289,19 @@ class Client:
         )
         response: store_v1.BeginResponse = await self.call("Begin", request)
         return response
+
+    async def end(self, source: SourceName = ORDERS, epoch: int = 2) -> None:
+        """End a source, as a coordinator of which enough stores have begun the end."""
+        request = store_v1.DeregisterRequest(
+            source=source_to_wire(source),
+            epoch=epoch,
+            instance=b"ends",
+            protocol_version=PROTOCOL_VERSION,
+        )
+        promise: store_v1.DeregisterResponse = await self.call("Deregister", request)
+        request.membership.CopyFrom(promise.membership)
+        request.incarnation, request.durable = promise.incarnation, True
+        await self.call("Deregister", request)
 
     async def open(
         self,

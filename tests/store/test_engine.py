@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.store.deleted import engine_of
+from tests.store.ended import engine_of
 from tests.store.support import MEMBERSHIP, ORDERS, World, batch
 
 from quorate.protocol.errors import SourceActive
@@ -31,7 +31,7 @@ def test_who_streamed_to_a_stream_that_is_over_keeps_nobody_out() -> None:
     engine.opened(stream, call)
     with pytest.raises(SourceActive):
         world.promise(4, instance=b"another")
-    another = Missed(Lineage((Term(3, 0),)), MEMBERSHIP, b"b", None, ended_epoch=1)
+    another = Missed(Lineage((Term(3, 0),)), MEMBERSHIP, b"b", None, generation=2)
     change = world.core.adopt(ORDERS, another)
     world.write(change.writes)
     engine.end_streams(change)

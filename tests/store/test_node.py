@@ -30,6 +30,7 @@ from quorate.store.storage.data_directory import DataDirectory
 from quorate.store.storage.interface import Columns, Write
 from quorate.store.storage.reader import StoredBatch
 from quorate.store.storage.rocksdb import RocksStorage
+from quorate.store.tasks.lifecycle import AskedEnd
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -66,26 +67,27 @@ async def test_what_is_deleted_while_it_is_read_leaves_nothing_behind(
         await (await client.stream()).append(0, 9)
         fetching = asyncio.create_task(client.fetch())
         await reads.wait()
-        request = store_v1.DeregisterRequest(
-            source=source_to_wire(ORDERS), epoch=1, protocol_version=PROTOCOL_VERSION
-        )
-        await client.call("Deregister", request)
+        await client.end()
         deleted.set()
         assert [missing[:2] for missing in (await fetching).missing] == [(0, 9)]
     async with running(tmp_path) as node, Client(node.address) as client:
         assert not (await client.status()).sources
 
 
+@pytest.mark.expects_log("its messages are deleted")
 async def test_who_gives_a_promise_back_late_says_nothing_of_what_was_deleted(
     tmp_path: Path,
 ) -> None:
-    """As if its owner had ended it the other stores would delete what they have of it."""
+    """Its end stays as it is."""
     async with running(tmp_path) as node, Client(node.address) as client:
         await (await client.stream()).append(0, 9)
         engine, keeper = node._engine, node.keeper
         assert engine is not None
         assert keeper is not None
-        await keeper._bury(engine.core.sources[ORDERS], store_v1.DELETION_EXPIRED)
+        await keeper.end_source(AskedEnd(ORDERS, 2, b"ends"))
+        incarnation = engine.core.standing.record.incarnation
+        asked = AskedEnd(ORDERS, 2, b"ends", v1.Membership(), incarnation)
+        await keeper.end_source(asked)
         request = store_v1.DeregisterRequest(
             source=source_to_wire(ORDERS),
             epoch=2,
@@ -93,9 +95,8 @@ async def test_who_gives_a_promise_back_late_says_nothing_of_what_was_deleted(
             protocol_version=PROTOCOL_VERSION,
         )
         await client.call("Deregister", request)
-        tombstone = engine.core.identities.tombstones[ORDERS]
-        assert tombstone.cause == store_v1.DELETION_EXPIRED
-        assert tombstone.registration.promised_epoch == 1
+        known = engine.core.identities.ended[ORDERS].state.registration
+        assert (known.promised_epoch, known.begun_epoch) == (2, 2)
 
 
 async def test_a_port_in_use_is_a_clear_error(tmp_path: Path) -> None:

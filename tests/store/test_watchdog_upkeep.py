@@ -108,7 +108,7 @@ def removes_everything(client: Hostile) -> None:
         )
         client.read("Release", request)
     ends = [
-        store_v1.DeregisterRequest(source=named(number), epoch=1, protocol_version=1)
+        store_v1.DeregisterRequest(source=named(number), epoch=2, instance=b"e", protocol_version=1)
         for number in range(2 * SOURCES)
     ]
     client.calls("Deregister", ends)

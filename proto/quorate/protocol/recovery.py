@@ -44,8 +44,9 @@ class Promise:
     """The first number that is retained. Numbers below were stable and were released on purpose."""
     takes_data: bool = True
     """False: a state-only store takes no messages (protocol.md 3.4). It may hold older ones."""
-    ended_epoch: int = 0
-    """The last epoch of a deleted stream. Nothing that was begun up to it counts."""
+    generation: int = 0
+    """The generation of the begin: the epoch of the newest end before it, or of that begin itself
+    if it is an end (protocol.md 14.4). Nothing that was begun before it counts. 0: none ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,13 @@ class Decision:
     retained_from: int = 0
     """The first number that a store has to have. Some store released all below on purpose, after
     they were stable. Holders may still have them."""
+    generation: int = 0
+    """The generation of the newest begin, which the next begin goes on with."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the newest begin is an end."""
+        return is_end(self.lineage.epoch, self.generation)
 
     def without(self, store: str) -> Decision:
         """Return the decision for a store that turns out to hold no message any more."""
@@ -103,18 +111,18 @@ def released_below(lineage: Lineage, theirs: Lineage, retained_from: int, stable
     return min(retained_from, stable_upto + 1, diverges_at(lineage, theirs))
 
 
-def ended_upto(promises: Iterable[Promise]) -> int:
-    """Return the highest epoch of deleted streams that any promise names; 0 for none."""
-    return max((promise.ended_epoch for promise in promises), default=0)
+def is_end(begun_epoch: int, generation: int) -> bool:
+    """Return whether a begin ends a stream: it begins a generation, in its own epoch."""
+    return 0 < begun_epoch == generation
 
 
-def without_ended(promises: Mapping[str, Promise]) -> dict[str, Promise]:
-    """Return the promises without the streams that another store knows to be deleted."""
-    upto = ended_upto(promises.values())
+def of_generation(promises: Mapping[str, Promise]) -> dict[str, Promise]:
+    """Return the promises without the streams that are older than the newest begin's generation."""
+    generation = newest_begun(promises.values()).generation
     return {
         store: promise
-        if not 0 < promise.begun_epoch <= upto
-        else Promise(limbo=promise.limbo, takes_data=promise.takes_data, ended_epoch=upto)
+        if not 0 < promise.begun_epoch < generation
+        else Promise(limbo=promise.limbo, takes_data=promise.takes_data)
         for store, promise in promises.items()
     }
 
@@ -156,7 +164,7 @@ def decide(
 
     previous: the policies of earlier configurations. They are in force if no store has begun.
     """
-    promises = without_ended(promises)
+    promises = of_generation(promises)
     newest = newest_begun(promises.values())
     policies = newest.membership.policies if newest.membership else ()
     in_force = tuple(dict.fromkeys((*(policies or previous), policy)))
@@ -206,6 +214,7 @@ def decide(
         marker,
         losses,
         retained_from,
+        newest.generation,
     )
 
 

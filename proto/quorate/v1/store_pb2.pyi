@@ -19,12 +19,6 @@ class Owner(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OWNER_HEARD: _ClassVar[Owner]
     OWNER_SILENT: _ClassVar[Owner]
 
-class Deletion(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = ()
-    DELETION_UNSPECIFIED: _ClassVar[Deletion]
-    DELETION_EXPIRED: _ClassVar[Deletion]
-    DELETION_DEREGISTERED: _ClassVar[Deletion]
-
 class Delivered(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DELIVERED_UNSPECIFIED: _ClassVar[Delivered]
@@ -45,9 +39,6 @@ POISON_REMOVED: Poison
 OWNER_UNKNOWN: Owner
 OWNER_HEARD: Owner
 OWNER_SILENT: Owner
-DELETION_UNSPECIFIED: Deletion
-DELETION_EXPIRED: Deletion
-DELETION_DEREGISTERED: Deletion
 DELIVERED_UNSPECIFIED: Delivered
 DELIVERED_STABLE: Delivered
 DELIVERED_DURABLE: Delivered
@@ -77,7 +68,7 @@ class PromiseRequest(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., reg_id: _Optional[int] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., protocol_version: _Optional[int] = ..., decided_epoch: _Optional[int] = ...) -> None: ...
 
 class PromiseResponse(_message.Message):
-    __slots__ = ("reg_id", "incarnation", "limbo", "begun_epoch", "lineage", "membership", "held", "stable_upto", "store_name", "limbo_reason", "information", "accepted_losses", "markers", "known", "retained_from", "durability", "ended_epoch")
+    __slots__ = ("reg_id", "incarnation", "limbo", "begun_epoch", "lineage", "membership", "held", "stable_upto", "store_name", "limbo_reason", "information", "accepted_losses", "markers", "known", "retained_from", "durability", "generation")
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     LIMBO_FIELD_NUMBER: _ClassVar[int]
@@ -94,7 +85,7 @@ class PromiseResponse(_message.Message):
     KNOWN_FIELD_NUMBER: _ClassVar[int]
     RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
-    ENDED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
     reg_id: int
     incarnation: bytes
     limbo: bool
@@ -111,8 +102,8 @@ class PromiseResponse(_message.Message):
     known: _containers.RepeatedCompositeFieldContainer[StoreReplaced]
     retained_from: int
     durability: _messages_pb2.Durability
-    ended_epoch: int
-    def __init__(self, reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., store_name: _Optional[str] = ..., limbo_reason: _Optional[str] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., retained_from: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_epoch: _Optional[int] = ...) -> None: ...
+    generation: int
+    def __init__(self, reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., store_name: _Optional[str] = ..., limbo_reason: _Optional[str] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., retained_from: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., generation: _Optional[int] = ...) -> None: ...
 
 class Marker(_message.Message):
     __slots__ = ("sequence", "epoch", "value")
@@ -125,7 +116,7 @@ class Marker(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., epoch: _Optional[int] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class BeginRequest(_message.Message):
-    __slots__ = ("source", "epoch", "lineage", "membership", "protocol_version", "instance", "accepted_losses", "ended_epoch", "incarnation")
+    __slots__ = ("source", "epoch", "lineage", "membership", "protocol_version", "instance", "accepted_losses", "generation", "incarnation")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
@@ -133,7 +124,7 @@ class BeginRequest(_message.Message):
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
-    ENDED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     epoch: int
@@ -142,9 +133,9 @@ class BeginRequest(_message.Message):
     protocol_version: int
     instance: bytes
     accepted_losses: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
-    ended_epoch: int
+    generation: int
     incarnation: bytes
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., protocol_version: _Optional[int] = ..., instance: _Optional[bytes] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., ended_epoch: _Optional[int] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., protocol_version: _Optional[int] = ..., instance: _Optional[bytes] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., generation: _Optional[int] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
 
 class BeginResponse(_message.Message):
     __slots__ = ("set_aside", "known")
@@ -834,32 +825,52 @@ class ReceiverStatus(_message.Message):
     def __init__(self, session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., acknowledged_upto: _Optional[int] = ..., not_waited_for: bool = ..., confirmed_epoch: _Optional[int] = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ..., inactive_seconds: _Optional[float] = ..., instance: _Optional[bytes] = ...) -> None: ...
 
 class DeregisterRequest(_message.Message):
-    __slots__ = ("source", "receiver_session_id", "epoch", "protocol_version", "unused_promise_to", "instance")
+    __slots__ = ("source", "receiver_session_id", "epoch", "protocol_version", "unused_promise_to", "instance", "membership", "incarnation", "decided_epoch", "expired", "durable")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     RECEIVER_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     UNUSED_PROMISE_TO_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    DURABLE_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     receiver_session_id: int
     epoch: int
     protocol_version: int
     unused_promise_to: bytes
     instance: bytes
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., receiver_session_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., unused_promise_to: _Optional[bytes] = ..., instance: _Optional[bytes] = ...) -> None: ...
+    membership: _messages_pb2.Membership
+    incarnation: bytes
+    decided_epoch: int
+    expired: bool
+    durable: bool
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., receiver_session_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., unused_promise_to: _Optional[bytes] = ..., instance: _Optional[bytes] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., incarnation: _Optional[bytes] = ..., decided_epoch: _Optional[int] = ..., expired: bool = ..., durable: bool = ...) -> None: ...
 
 class DeregisterResponse(_message.Message):
-    __slots__ = ("reg_id", "last_sequence", "incarnation", "known_stores")
+    __slots__ = ("reg_id", "last_sequence", "incarnation", "known_stores", "limbo", "limbo_reason", "begun_epoch", "membership", "information")
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     KNOWN_STORES_FIELD_NUMBER: _ClassVar[int]
+    LIMBO_FIELD_NUMBER: _ClassVar[int]
+    LIMBO_REASON_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
+    INFORMATION_FIELD_NUMBER: _ClassVar[int]
     reg_id: int
     last_sequence: int
     incarnation: bytes
     known_stores: _containers.RepeatedCompositeFieldContainer[StoreReplaced]
-    def __init__(self, reg_id: _Optional[int] = ..., last_sequence: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., known_stores: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ...) -> None: ...
+    limbo: bool
+    limbo_reason: str
+    begun_epoch: int
+    membership: _messages_pb2.Membership
+    information: _messages_pb2.SourceInformation
+    def __init__(self, reg_id: _Optional[int] = ..., last_sequence: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., known_stores: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., begun_epoch: _Optional[int] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ...) -> None: ...
 
 class Greeting(_message.Message):
     __slots__ = ("store_name", "address", "incarnation", "starts", "commits", "former")
@@ -948,7 +959,7 @@ class StoreInventory(_message.Message):
     def __init__(self, store: _Optional[_Union[Greeting, _Mapping]] = ..., limbo: bool = ..., blank: bool = ..., founders: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ..., remembered: _Optional[_Union[Greeting, _Mapping]] = ..., known: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ..., moment: _Optional[_Union[Moment, _Mapping]] = ..., changes_only: bool = ...) -> None: ...
 
 class SourceInventory(_message.Message):
-    __slots__ = ("source", "promised_epoch", "promised_to", "begun_epoch", "lineage", "membership", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id", "deletion", "proxy", "retained_from", "markers", "durability", "ended_epoch", "ended_receivers", "may_miss_receivers", "spent_receiver_epoch", "deleted_upto", "journal_bytes", "finished", "poison", "archived_upto", "owner")
+    __slots__ = ("source", "promised_epoch", "promised_to", "begun_epoch", "lineage", "membership", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id", "settled", "proxy", "retained_from", "markers", "durability", "generation", "ended_receivers", "may_miss_receivers", "spent_receiver_epoch", "journal_bytes", "finished", "poison", "archived_upto", "owner")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PROMISED_TO_FIELD_NUMBER: _ClassVar[int]
@@ -964,16 +975,15 @@ class SourceInventory(_message.Message):
     RECEIVERS_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
-    DELETION_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
     PROXY_FIELD_NUMBER: _ClassVar[int]
     RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
     MARKERS_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
-    ENDED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
     ENDED_RECEIVERS_FIELD_NUMBER: _ClassVar[int]
     MAY_MISS_RECEIVERS_FIELD_NUMBER: _ClassVar[int]
     SPENT_RECEIVER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    DELETED_UPTO_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     POISON_FIELD_NUMBER: _ClassVar[int]
@@ -994,22 +1004,21 @@ class SourceInventory(_message.Message):
     receivers: _containers.RepeatedCompositeFieldContainer[ReceiverStatus]
     accepted_losses: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
     reg_id: int
-    deletion: Deletion
+    settled: bool
     proxy: bool
     retained_from: int
     markers: _containers.RepeatedCompositeFieldContainer[Marker]
     durability: _messages_pb2.Durability
-    ended_epoch: int
+    generation: int
     ended_receivers: _containers.RepeatedCompositeFieldContainer[EndedReceiver]
     may_miss_receivers: bool
     spent_receiver_epoch: int
-    deleted_upto: int
     journal_bytes: int
     finished: bool
     poison: _containers.RepeatedCompositeFieldContainer[LossRecord]
     archived_upto: int
     owner: Owner
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., promised_to: _Optional[bytes] = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., limbo: bool = ..., live: bool = ..., clean: bool = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reg_id: _Optional[int] = ..., deletion: _Optional[_Union[Deletion, str]] = ..., proxy: bool = ..., retained_from: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_epoch: _Optional[int] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., spent_receiver_epoch: _Optional[int] = ..., deleted_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., finished: bool = ..., poison: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., archived_upto: _Optional[int] = ..., owner: _Optional[_Union[Owner, str]] = ...) -> None: ...
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., promised_to: _Optional[bytes] = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., limbo: bool = ..., live: bool = ..., clean: bool = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reg_id: _Optional[int] = ..., settled: bool = ..., proxy: bool = ..., retained_from: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., generation: _Optional[int] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., spent_receiver_epoch: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., finished: bool = ..., poison: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., archived_upto: _Optional[int] = ..., owner: _Optional[_Union[Owner, str]] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
     __slots__ = ("protocol_version", "topic_pattern", "before_ns", "unread_too")

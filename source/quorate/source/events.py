@@ -353,7 +353,7 @@ class ReceiverDetached:
 
 @dataclass(frozen=True, slots=True)
 class DeregistrationSucceeded:
-    """A store has deleted everything that it had of this source."""
+    """A store has ended this source."""
 
     store: str
     reg_id: int
@@ -364,7 +364,7 @@ class DeregistrationSucceeded:
 
 @dataclass(frozen=True, slots=True)
 class DeregistrationComplete:
-    """Every store has deleted everything that it had of this source."""
+    """So many stores have ended this source that it stays ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -421,15 +421,15 @@ class Source:
             self._on_closed()
 
     async def deregister(self, timeout: float = CLOSE_SECONDS) -> None:
-        """End this identity for good: every store deletes all that it has of it.
+        """End this identity for good: the stores delete all that they have of it.
 
         The stores also delete messages that are not stable yet or that receivers have not read. The
         source cannot be used again; a new one of this name starts from the beginning. An event
-        tells of each store.
+        tells of each store. A store that is away hears of it from the others once it is back.
 
-        Raises NoQuorum if some stores have not done it after timeout seconds. A store that is only
-        away hears of it from the others once it is back. Raises Fenced if another instance owns the
-        identity, Deregistered, Closed, StorageFailed.
+        Raises NoQuorum if too few stores have done it after timeout seconds. Some may have then:
+        `quorate deregister` tries again. Raises Fenced if another instance owns the identity,
+        Deregistered, Closed, StorageFailed.
         """
         self._check_not_closed()
         await self._engine.until_owner(timeout)

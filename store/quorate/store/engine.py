@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Protocol, TypeVar
 
-from quorate.protocol.errors import DELETED_HERE, ContentConflict, InLimbo, QuorateError
+from quorate.protocol.errors import ContentConflict, InLimbo, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.rules import retention
@@ -178,9 +178,9 @@ class Engine:
             raise InLimbo("the journal", self.core.store, reason)
 
     def limbo_reason_without(self, source: SourceName) -> str:
-        """Return why the store is in limbo for a source that it does not know, or has deleted."""
-        reason = self.core.limbo_without(source)
-        return self._with_wait(reason, source if reason == DELETED_HERE else None)
+        """Return why the store is in limbo for a source that it does not know, or that ended."""
+        has_ended = source in self.core.identities.ended
+        return self._with_wait(self.core.limbo_without(source), source if has_ended else None)
 
     def _with_wait(self, reason: str, source: SourceName | None) -> str:
         waits_for = self.waits_for.get(source, "")
@@ -451,6 +451,11 @@ class Engine:
             if (call := self._calls.get(stream)) is not None:
                 call.end(error)
             self.changed(stream.state.name)
+
+    def has_ended(self, source: SourceName) -> None:
+        """Note that a source is no longer live here."""
+        self.announced.discard(source)
+        self.changed(source)
 
     def replaced(self, store: StoreReplaced) -> None:
         """Tell every source that streams here that another store has a new incarnation."""

@@ -85,7 +85,9 @@ class OfflineStore:
                 record = startup.store_record(self._storage)
                 self.limbo = record.limbo if record is not None else ""
                 """Why the store as a whole cannot vouch for what it lacks; empty: it can."""
-                self._sources = startup.sources(self._storage, RegIds(identity.store))
+                reg_ids = RegIds(identity.store)
+                self._sources = startup.sources(self._storage, reg_ids)
+                startup.ended_sources(self._storage, reg_ids, self._sources)
             except Malformed as error:
                 raise DataDirectoryCorrupt(str(path), str(error)) from error
         except BaseException:

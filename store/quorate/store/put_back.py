@@ -26,7 +26,7 @@ from quorate.store.rules.store_identity import Standing
 from quorate.store.storage import checkpoint
 from quorate.store.storage.data_directory import FORMAT_FILE
 from quorate.store.storage.interface import Table, Write
-from quorate.store.storage.records import Malformed, StoreRecord, peer_key
+from quorate.store.storage.records import Malformed, Registration, StoreRecord, peer_key
 from quorate.store.storage.rocksdb import RocksStorage
 
 PUT_BACK_REASON = (
@@ -124,7 +124,7 @@ def _doubted(storage: RocksStorage, store: str) -> Iterator[Write]:
     for state in sources.values():
         yield from state.enter_limbo(PUT_BACK_REASON)
     lives = Lives(Observed(0.0, 0.0), lambda _: Lifetimes())
-    yield from startup.identities(storage, reg_ids, sources, lives).enter_limbo()
+    yield from startup.identities(storage, reg_ids, sources, lives).enter_limbo(PUT_BACK_REASON)
 
 
 def _anew(storage: RocksStorage, store: str, epochs: int) -> Iterator[Write]:
@@ -132,13 +132,23 @@ def _anew(storage: RocksStorage, store: str, epochs: int) -> Iterator[Write]:
 
     epochs: the number of epochs that no source gets.
     """
-    for state in startup.sources(storage, RegIds(store)).values():
-        record = state.registration
-        state.registration = replace(
-            record,
-            promised_epoch=record.promised_epoch + epochs,
-            promised_to=b"",
-            by_take_over=False,
-            taken_over=True,
-        )
+    reg_ids = RegIds(store)
+    sources = startup.sources(storage, reg_ids)
+    ended = startup.ended_sources(storage, reg_ids, sources)
+    for state in sources.values():
+        state.registration = _skipping(state.registration, epochs)
         yield state.registration_row()
+    for known in ended:
+        known.state.registration = _skipping(known.state.registration, epochs)
+        yield known.row()
+
+
+def _skipping(record: Registration, epochs: int) -> Registration:
+    """Return a record with a promise to nobody that leaves out so many epochs."""
+    return replace(
+        record,
+        promised_epoch=record.promised_epoch + epochs,
+        promised_to=b"",
+        by_take_over=False,
+        taken_over=True,
+    )

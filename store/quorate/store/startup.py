@@ -6,10 +6,11 @@ an empty one. Nothing here decides what follows from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import RangeSet
+from quorate.store.rules.ended_sources import EndedSource, restored
 from quorate.store.rules.identities import Identities
 from quorate.store.rules.identity_records import (
     ENDED_KEYS,
@@ -18,8 +19,8 @@ from quorate.store.rules.identity_records import (
     ended_of,
     life_of,
     unpack_end,
+    unpack_end_record,
     unpack_life,
-    unpack_tombstone,
 )
 from quorate.store.rules.lifetimes import (
     Lives,
@@ -171,12 +172,13 @@ def sources(reads: Reads, reg_ids: RegIds) -> dict[SourceName, SourceState]:
 def identities(
     reads: Reads,
     reg_ids: RegIds,
-    sources: Mapping[SourceName, SourceState],
+    sources: dict[SourceName, SourceState],
     lives: Lives,
 ) -> Identities:
-    """Return the lives of all identities and the tombstones of deleted sources.
+    """Return the lives of all identities, and the sources that have ended.
 
-    The RegIDs of sources that are deleted but not yet emptied are claimed. Raises Malformed.
+    The streams before their ends are taken out of `sources`. RegIDs under which something is still
+    filed are claimed. Raises Malformed.
     """
     names = {state.reg_id: state.name for state in sources.values()}
     for key, value in _rows(reads, Table.META, *LIFE_KEYS):
@@ -184,14 +186,25 @@ def identities(
         if reg_id not in names:
             raise Malformed(f"RegID {reg_id} has a sign of life but no registration")
         lives.restore(Who(names[reg_id], receiver), unpack_life(value))
-    tombstones = []
+    return Identities(lives, ended_sources(reads, reg_ids, sources))
+
+
+def ended_sources(
+    reads: Reads, reg_ids: RegIds, sources: dict[SourceName, SourceState]
+) -> list[EndedSource]:
+    """Return the sources that have ended, and take the streams before their ends out of `sources`.
+
+    Raises Malformed.
+    """
+    ended = []
     for _, value in _rows(reads, Table.META, *GONE_KEYS):
-        tombstone = unpack_tombstone(value)
-        if not tombstone.emptied:
-            name = tombstone.registration.name
-            reg_ids.claim(tombstone.reg_id, f"source {name}, which was deleted")
-        tombstones.append(tombstone)
-    return Identities(lives, tombstones)
+        record = unpack_end_record(value)
+        name = record.registration.name
+        former = sources.pop(name, None)
+        if former is None and record.reg_id:
+            reg_ids.claim(record.reg_id, f"source {name}, which has ended")
+        ended.append(restored(record, former))
+    return ended
 
 
 def _known(by_reg_id: dict[int, SourceState], reg_id: int) -> int:

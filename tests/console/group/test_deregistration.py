@@ -32,7 +32,7 @@ async def test_one_whose_former_directory_answers_was_not_told(
 
     seams.GROUP_DEREGISTRATION_ASK.replace(monkeypatch, ask)
     rows, errors = await deregistration.deregister(
-        Found(1, STORES, ("a", "c"), live=True, messages=0), ORDERS, 0x20, 1.0
+        Found(1, STORES, {}, ("a", "c"), live=True, messages=0), ORDERS, 0x20, 1.0
     )
     assert [row["done"] for row in rows] == [True, False, False]
     assert [row["reg_id"] for row in rows] == [7, None, None]

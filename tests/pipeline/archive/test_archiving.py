@@ -400,7 +400,6 @@ def test_a_stream_that_began_anew_with_the_same_epochs_is_noticed(path: Path) ->
 
 
 @pytest.mark.long
-@pytest.mark.expects_log("deleted here, and other stores may still have it")
 def test_a_stream_that_began_anew_is_noticed_though_nothing_else_is_new(
     group: Group, path: Path
 ) -> None:

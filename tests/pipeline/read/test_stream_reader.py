@@ -244,7 +244,6 @@ def test_a_store_that_was_away_hears_of_a_cursor_when_it_is_back(own_group: Grou
     assert start == {str(name): 0}
 
 
-@pytest.mark.expects_log("it was deleted here")
 @pytest.mark.long
 def test_a_stream_that_was_begun_anew_is_not_taken_for_the_old_one(own_group: Group) -> None:
     name = own_group.publish("anew", numbered(0, 99))

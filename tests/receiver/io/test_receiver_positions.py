@@ -14,7 +14,6 @@ from tests.receiver.support import QUICK, numbers, opened, position_is, take, to
 
 from quorate.protocol.delays import Delays
 from quorate.protocol.errors import (
-    DELETED_HERE,
     Fenced,
     InLimbo,
     InvalidArgument,
@@ -421,17 +420,6 @@ async def test_too_few_stores(group: Group) -> None:
         NoQuorum, match="can be registered with a, in limbo: none, not registered: b"
     ):
         await Receiver.open("orders", stores=group.addresses, options=options, timeout=3)
-
-
-@pytest.mark.expects_log("directory of|does not register the receiver|waits for more stores")
-async def test_stores_that_deleted_the_source_are_told_from_others_in_limbo(group: Group) -> None:
-    await group.announce()
-    group.stores[0].registrations_fail = InLimbo(str(NAME), "a", DELETED_HERE)
-    group.stores[1].registrations_fail = InLimbo(str(NAME), "b", "blank")
-    options = ReceiverOptions(**QUICK)  # type: ignore[arg-type]
-    with pytest.raises(NoQuorum) as raised:
-        await Receiver.open("orders", stores=group.addresses, options=options, timeout=3)
-    assert (raised.value.limbo, raised.value.deleted) == ("a, b", "a")
 
 
 @pytest.mark.expects_log("directory of|does not register the receiver|waits for more stores")

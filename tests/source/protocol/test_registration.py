@@ -21,7 +21,6 @@ from tests.source.protocol.registering import (
 )
 
 from quorate.protocol.errors import (
-    DELETED_HERE,
     STREAM_IS_OPEN,
     Fenced,
     InLimbo,
@@ -260,17 +259,6 @@ def test_the_error_says_who_is_in_limbo_and_why_and_does_not_call_them_missing()
     assert "b: it can not read [300, 599]" in str(error)
 
 
-def test_the_error_tells_who_deleted_the_source_from_who_is_in_limbo_otherwise() -> None:
-    made = registration()
-    for store, reason in (("a", DELETED_HERE), ("b", "it was wiped")):
-        promised = dataclasses.replace(grant(Promise(limbo=True)), limbo_reason=reason)
-        made.promised(store, 1, promised)
-    made.failed("c", DOWN, 1.0)
-    error = made.unfinished()
-    assert isinstance(error, NoQuorum)
-    assert (error.limbo, error.deleted) == ("a, b", "a")
-
-
 def test_whoever_waits_no_longer_is_told_why_stores_that_have_begun_take_no_stream() -> None:
     made = registration()
     promise_all(made, "abc")
@@ -305,11 +293,15 @@ def test_what_the_publish_store_knows_to_be_stable_must_be_found() -> None:
     assert isinstance(made.error, MissingMessages)
 
 
+ENDED = Promise(3, Lineage((Term(3, 0),)), generation=3)
+"""What a store promises that knows of nothing but an end in epoch 3."""
+
+
 @pytest.mark.parametrize("was_open", [False, True])
-def test_who_knows_of_more_than_the_stores_is_told_if_they_have_deleted_it(was_open: bool) -> None:
+def test_who_knows_of_more_than_an_ended_stream_is_told_that_it_ended(was_open: bool) -> None:
     made = streaming() if was_open else registration()
     made.start(0.0, 4)
-    promise_all(made, "abc", Promise(ended_epoch=3))
+    promise_all(made, "abc", ENDED)
     assert made.decide(3.0, OwnKnowledge(9, None)) is None
     assert isinstance(made.error, SourceDeleted)
     assert made.error.upto == 9
@@ -320,7 +312,7 @@ def test_who_knows_of_more_than_another_stream_that_has_begun_is_not_told_that_i
 ):
     made = registration()
     made.start(0.0, 6)
-    promise_all(made, "ab", dataclasses.replace(held(3, epoch=5), ended_epoch=3))
+    promise_all(made, "ab", dataclasses.replace(held(3, epoch=5), generation=4))
     assert made.decide(3.0, OwnKnowledge(9, None)) is None
     assert made.error is None
     assert isinstance(made.unfinished(), MissingMessages)
@@ -329,8 +321,11 @@ def test_who_knows_of_more_than_another_stream_that_has_begun_is_not_told_that_i
 def test_who_knows_of_nothing_that_was_stable_begins_the_next_stream() -> None:
     made = streaming()
     made.start(0.0, 4)
-    promise_all(made, "abc", Promise(ended_epoch=3))
+    promise_all(made, "abc", ENDED)
     assert decided(made, 3.0, OwnKnowledge(-1, 0)).kept_upto == -1
+    step = made.step("a")
+    assert isinstance(step, AskBegin)
+    assert (step.lineage, step.generation) == (Lineage((Term(4, 0),)), 3)
 
 
 def test_fenced_by_a_blocking_set_is_the_end() -> None:
@@ -529,17 +524,6 @@ def test_a_late_answer_that_shows_a_newer_begun_epoch_means_a_new_registration()
     assert made.overtake_epoch(3.0) == 6
     made.start(3.0, 6)
     assert made.overtake_epoch(3.0) is None
-
-
-def test_a_late_answer_that_says_that_the_stream_was_deleted_means_a_new_registration() -> None:
-    made = registration()
-    made.start(0.0, 3)
-    promise_all(made, "ab", held(9, epoch=2))
-    decided(made, 3.0)
-    made.promised("c", 3, grant(Promise(ended_epoch=1)))
-    assert made.overtake_epoch(3.0) is None, "that was a stream before"
-    made.promised("c", 3, grant(Promise(ended_epoch=2)))
-    assert made.overtake_epoch(3.0) == 4
 
 
 def test_its_own_begun_epoch_in_a_late_answer_is_no_news() -> None:

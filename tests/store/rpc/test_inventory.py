@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.store.deleted import MEMBERSHIP, engine_of, filled
+from tests.store.ended import MEMBERSHIP, engine_of, filled
 from tests.store.support import (
     FIRST_LINEAGE,
     INCARNATION,

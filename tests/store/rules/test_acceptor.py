@@ -150,10 +150,10 @@ def test_a_store_in_limbo_promises_nothing_and_so_refuses_no_epoch(world: World)
     assert world.promise(2**63).limbo
 
 
-def test_a_begin_does_not_end_epochs_above_its_own(world: World) -> None:
+def test_no_stream_is_of_a_generation_above_its_begin(world: World) -> None:
     world.promise(1)
-    with pytest.raises(InvalidArgument, match="ended_epoch"):
-        world.core.begin(ORDERS, 1, FIRST_LINEAGE, MEMBERSHIP, b"a", INCARNATION, ended_epoch=2)
+    with pytest.raises(InvalidArgument, match="generation"):
+        world.core.begin(ORDERS, 1, FIRST_LINEAGE, MEMBERSHIP, b"a", INCARNATION, generation=2)
 
 
 def test_epoch_zero_is_no_epoch(world: World) -> None:

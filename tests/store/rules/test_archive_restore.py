@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.store.ended import end
 from tests.store.support import INCARNATION, ORDERS, TRADES, World, batch, information
 
 from quorate.protocol.errors import (
@@ -232,13 +233,7 @@ def test_a_source_in_limbo_for_another_reason_takes_none(world: World) -> None:
 
 def test_what_is_being_deleted_is_refused(world: World) -> None:
     world.stream()
-    state = world.core.sources[ORDERS]
-    world.core.remove(ORDERS, NotRegistered("orders", "it ends"))
-    world.write(
-        world.core.identities.bury(
-            state, store_v1.DELETION_EXPIRED, world.core.reg_ids, 0.0, blind=False
-        )
-    )
+    end(world)
     with pytest.raises(BeingDeleted):
         open_refill(world.core, HISTORY)
 

@@ -39,7 +39,7 @@ def test_both_sides_see_that_they_part() -> None:
 def test_a_stream_that_was_ended_does_not_part_from_its_successor() -> None:
     anew = Lineage((Term(2, 0),))
     assert parted(OLD, replace(NEW, lineage=anew)) == Range(0, 19)
-    assert parted(OLD, replace(NEW, lineage=anew, ended_epoch=1)) is None
+    assert parted(OLD, replace(NEW, lineage=anew, generation=2)) is None
 
 
 def test_one_epoch_that_was_begun_twice_parts_too() -> None:

@@ -17,7 +17,6 @@ from quorate.store.rules.peer_knowledge import (
     SourceKnowledge,
 )
 from quorate.v1 import messages_pb2 as v1
-from quorate.v1 import store_pb2 as store_v1
 
 
 def saying(known: SourceKnowledge) -> PeerAnswer:
@@ -53,14 +52,12 @@ def test_the_proxy_is_named_unless_the_source_lives() -> None:
     assert entry.proxy == "b:7301"
 
 
-def test_only_what_changed_is_told_and_deleted_ones_are_not_listed() -> None:
+def test_only_what_changed_is_told_and_ended_ones_are_not_listed() -> None:
     elsewhere = Elsewhere()
     information = v1.SourceInformation(epoch=1)
     known = SourceKnowledge(1, b"a", 1, FIRST_LINEAGE, information=information)
     assert elsewhere.hear([saying(known)], [ORDERS]) == [ORDERS]
     assert elsewhere.hear([saying(known)], [ORDERS]) == []
     assert elsewhere.hear([saying(replace(known, live=True))], [ORDERS]) == [ORDERS]
-    assert elsewhere.hear(
-        [saying(replace(known, deletion=store_v1.DELETION_EXPIRED))], [ORDERS]
-    ) == [ORDERS]
+    assert elsewhere.hear([saying(replace(known, generation=1))], [ORDERS]) == [ORDERS]
     assert not elsewhere.sources

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.store.deleted import answer, filled, knowledge
+from tests.store.ended import answer, ended_knowledge, filled, knowledge
 from tests.store.support import FIRST_LINEAGE, ORDERS, World
 
 from quorate.protocol.lineage import NO_LINEAGE
@@ -16,7 +16,6 @@ from quorate.store.rules.finished import closed_elsewhere, is_finished, is_over_
 from quorate.store.rules.repair_plan import OwnView, PeerView, begin_to_adopt
 from quorate.store.rules.source_state import SourceState
 from quorate.store.storage.maintenance_records import LossRecord
-from quorate.v1.store_pb2 import DELETION_EXPIRED
 
 
 def finished() -> SourceState:
@@ -132,7 +131,7 @@ def test_it_is_over_everywhere_once_each_store_said_so() -> None:
     named = {"s2", "s3"}
     assert is_over_everywhere(ORDERS, named, {"s2": here, "s3": unknown})
     assert is_over_everywhere(ORDERS, set(), {})
-    deleted = answer("s3", knowledge(deletion=DELETION_EXPIRED))
+    deleted = answer("s3", ended_knowledge())
     assert is_over_everywhere(ORDERS, named, {"s2": here, "s3": deleted})
     assert not is_over_everywhere(ORDERS, named, {"s2": here})
     for other in (answer("s3", knowledge()), answer("s3", limbo=True)):

@@ -17,7 +17,6 @@ from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.store.rules.lag import LAG_SECONDS, Lack, Lags, furthest, is_short_of, lack
 from quorate.store.rules.peer_knowledge import UNKNOWN, SourceKnowledge
 from quorate.store.rules.source_state import SourceState
-from quorate.v1 import store_pb2 as store_v1
 
 SECOND_LINEAGE = Lineage((Term(1, 0), Term(2, 40)))
 OF_ABC = Policy.majority_of("abc")
@@ -56,7 +55,7 @@ def test_a_store_lacks_what_a_peer_has_and_is_stable() -> None:
         ("the peer has less", peer(49)),
         ("the peer knows nothing", UNKNOWN),
         ("what it has is not stable", peer(199, stable_upto=99)),
-        ("the peer has deleted it", peer(199, deletion=store_v1.DELETION_DEREGISTERED)),
+        ("it has ended at the peer", peer(199, generation=1)),
         ("the peer lacks it too", peer(199, held=(HeldRange(0, 99, 1),))),
         ("the peer cannot go on either", peer(199, held=(HeldRange(150, 199, 1),))),
     ],

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain, combinations, product
 
 import pytest
+from tests.store.ended import ended_knowledge
 from tests.store.support import ORDERS
 
 from quorate.protocol.limits import NOTHING
@@ -26,7 +27,7 @@ from quorate.store.rules.readmission import (
 )
 from quorate.store.rules.receiver_positions import ReceiverKnowledge
 from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
-from quorate.v1.store_pb2 import DELETION_DEREGISTERED, DELETION_EXPIRED, ReceiverStatus
+from quorate.v1.store_pb2 import ReceiverStatus
 
 THREE = Policy.majority_of("abc")
 UNKNOWN = SourceKnowledge()
@@ -105,23 +106,20 @@ def test_who_says_nothing_of_it_is_asked_first() -> None:
     assert isinstance(outcome(one, said("c", None, limbo=True)), Stay)
 
 
-def test_a_stream_that_a_peer_has_deleted_for_good_is_taken_over_as_ended() -> None:
-    still, gone = begun(9), begun(9, deletion=DELETION_EXPIRED)
-    adoption = adopted({"b": still, "c": gone})
-    assert (adoption.begun_epoch, adoption.ended_epoch, adoption.floor) == (1, 1, NOTHING)
-    assert not adoption.fetch
-    own = begun(9)
-    assert not adopted({"b": still, "c": gone}, own).fetch
-    assert isinstance(decide({"b": still, "c": gone}, limbo="c"), Stay), "it is not settled yet"
-    before = begun(begun_epoch=0, held=(), deletion=DELETION_EXPIRED, ended_epoch=1)
-    assert adopted({"b": still, "c": before}).ended_epoch == 1
+def test_an_end_at_a_peer_is_taken_over_as_the_newest_begin() -> None:
+    still, gone = begun(9), ended_knowledge(2, membership=begun(9).membership)
+    for own in (UNKNOWN, begun(9)):
+        adoption = adopted({"b": still, "c": gone}, own)
+        assert (adoption.begun_epoch, adoption.ended, adoption.floor) == (2, True, NOTHING)
+        assert not adoption.fetch
+    assert isinstance(decide({"b": still, "c": gone}, limbo="c"), Stay)
 
 
-def test_what_began_after_the_stream_that_a_peer_has_deleted_counts() -> None:
-    """Also if the peer was told that this is deregistered, too: it had no part in it."""
-    gone = begun(9, deletion=DELETION_DEREGISTERED, deleted_upto=2)
-    adoption = adopted({"b": begun(4, 2), "c": gone})
-    assert (adoption.begun_epoch, adoption.ended_epoch) == (2, 1)
+def test_what_began_after_an_end_counts_and_nothing_older() -> None:
+    lineage = Lineage((Term(3, 0),))
+    new = begun(4, 3, lineage=lineage, held=(HeldRange(0, 4, 3),), generation=2)
+    adoption = adopted({"b": new, "c": begun(9)})
+    assert (adoption.begun_epoch, adoption.generation, adoption.ended) == (3, 2, False)
     assert adoption.fetch == RangeSet([Range(0, 4)])
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from tests.store.deleted import MEMBERSHIP, bury
+from tests.store.ended import MEMBERSHIP, end_for_good
 from tests.store.support import FIRST_LINEAGE, INCARNATION, ORDERS, World, batch
 
 from quorate.protocol.errors import Deregistered, Fenced
@@ -33,7 +33,6 @@ from quorate.store.rules.receivers import (
 )
 from quorate.store.rules.source_state import SourceState
 from quorate.v1.store_pb2 import (
-    DELETION_DEREGISTERED,
     EndedReceiver,
     ReceiverStatus,
 )
@@ -155,12 +154,10 @@ def test_an_end_is_remembered_where_the_receiver_was_not_known(world: World) -> 
 def test_ends_go_with_their_source(world: World) -> None:
     end(world, 4)
     assert [each.epoch for each in knowledge_of(state(world), False).ended_receivers] == [4]
-    core, gone = world.core, state(world)
-    del core.sources[ORDERS]
-    world.write(core.identities.bury(gone, DELETION_DEREGISTERED, core.reg_ids, 0.0, blind=False))
+    end_for_good(world)
     after = world.restarted()
     assert ORDERS not in after.core.sources
-    assert ORDERS in after.core.identities.tombstones
+    assert ORDERS in after.core.identities.ended
 
 
 def test_ends_of_a_stream_that_ended_itself_are_forgotten(world: World) -> None:
@@ -214,11 +211,10 @@ def test_it_stays_when_its_source_is_deleted_and_begins_anew(
 ) -> None:
     """A receiver of the deleted stream may be frozen, and follow the new one."""
     register(world, 3)
-    bury(world)
+    end_for_good(world)
     if restart:
         world = world.restarted()
-    world.core.identities.settled.add(ORDERS)
-    world.promise(2)
+    world.begin(Lineage((Term(9, 0),)))
     assert known_epoch(world) == 3
     assert state(world.restarted()).registration.spent_receiver_epoch == 3
 
@@ -227,7 +223,7 @@ def test_it_stays_where_a_store_hears_of_the_stream_that_begins_anew_first(world
     register(world, 3)
     world.promise(5)
     lineage = Lineage((Term(5, 0),))
-    world.done(world.core.begin(ORDERS, 5, lineage, MEMBERSHIP, b"a", INCARNATION, ended_epoch=1))
+    world.done(world.core.begin(ORDERS, 5, lineage, MEMBERSHIP, b"a", INCARNATION, generation=2))
     assert not state(world).receivers
     assert known_epoch(world) == 3
     assert state(world.restarted()).registration.spent_receiver_epoch == 3
@@ -259,10 +255,9 @@ def test_the_highest_end_counts_and_is_settled_if_all_say_so() -> None:
 
 def test_what_is_said_of_a_stream_that_is_over_ends_nobody() -> None:
     old = SourceKnowledge(begun_epoch=2, ended_receivers=(ended(9),))
-    new = SourceKnowledge(begun_epoch=4, ended_epoch=2, ended_receivers=(ended(1),))
+    new = SourceKnowledge(begun_epoch=4, generation=3, ended_receivers=(ended(1),))
     assert merged((old, new)) == {SESSION: End(1)}
-    deleted = replace(new, deletion=DELETION_DEREGISTERED)
-    assert merged((deleted,)) == {}
+    assert merged((old, SourceKnowledge(begun_epoch=3, generation=3))) == {}
 
 
 def test_news_are_what_is_higher_and_not_settled_and_not_from_limbo(world: World) -> None:

@@ -15,8 +15,8 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Marker
 from quorate.store.rules import (
+    ended_sources,
     retention,
-    source_tombstones,
 )
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.retention import (
@@ -43,7 +43,6 @@ from quorate.store.storage.records import (
     position_key,
     position_of,
 )
-from quorate.v1 import store_pb2 as store_v1
 
 
 class Retaining(World):
@@ -511,18 +510,13 @@ def test_archived_only_grows_and_never_above_what_is_stable() -> None:
     assert world.reopened().state.held.archived_upto == 50
 
 
-def test_a_deleted_source_leaves_the_journal() -> None:
+def test_an_ended_source_leaves_the_journal() -> None:
     world = Retaining().filled()
-    tombstone, writes = source_tombstones.bury(
-        world.state, store_v1.DELETION_DEREGISTERED, 0.0, blind=False
-    )
-    world.write(writes)
     steps = 0
-    while not tombstone.emptied:
-        tombstone, writes = source_tombstones.purge(world.storage, tombstone, 3)
+    while writes := ended_sources.rows_gone(world.storage, world.state.reg_id, 3):
         world.write(writes)
         steps += 1
-    assert steps == 5
+    assert steps == 4
     assert world.journal() == 10
     assert world.reclaim() == 10
     assert world.journal() == 0

@@ -86,7 +86,7 @@ def test_a_registration_comes_back(
         membership,
         information(),
         clean,
-        ended_epoch=ended,
+        generation=ended,
         by_take_over=clean,
         fences=not clean,
         spent_receiver_epoch=spent,

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
-from tests.store.deleted import engine_of
+from tests.store.ended import engine_of
 from tests.store.support import ORDERS, World, batch
 
 from quorate.protocol.answers import AnswerPacking, AnswerReading

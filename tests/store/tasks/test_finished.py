@@ -102,7 +102,7 @@ async def no_rows(group: Group) -> None:
             assert engine.reads.scan(table, b"", b"\xff" * 32, 9) == [], (name, table)
         for kind in (b"gone/", b"life/", b"ended/"):
             assert engine.reads.scan(Table.META, kind, kind + b"\xff" * 16, 9) == [], (name, kind)
-        assert not engine.core.identities.tombstones
+        assert not engine.core.identities.ended
 
 
 async def goes_on(group: Group, source: SourceName, rounds: int = 3) -> None:

@@ -7,23 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.store.deleted import (
+from tests.store.ended import (
     Heardsay,
     Quiet,
     answer,
-    bury,
+    end,
     engine_of,
     filled,
-    keeping,
     keeping_with,
     knowledge,
     rows,
-    tombstone,
 )
 from tests.store.support import ORDERS, TRADES, World
 
 from quorate.protocol.errors import StorageUnreadable
-from quorate.store.rpc.inventory import inventory
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.storage.interface import (
     Reads,
@@ -32,7 +29,6 @@ from quorate.store.storage.interface import (
 )
 from quorate.store.storage.records import position_of
 from quorate.store.tasks.lifecycle import Keeper
-from quorate.store.tasks.peer_answers import read_inventory
 from quorate.store.turns import Turn
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -67,7 +63,7 @@ class Looks(Quiet):
 
 
 def without_grace(world: World, reads: Reads, last_step: Looks) -> Keeper:
-    """Its keeper, which removes at once what is left of a deleted source."""
+    """Its keeper, which removes at once what is left of an ended source."""
     engine = engine_of(world)
     engine.reads = reads
     peers: Any = Heardsay()
@@ -77,44 +73,29 @@ def without_grace(world: World, reads: Reads, last_step: Looks) -> Keeper:
 
 
 @pytest.mark.expects_log(
-    "orders/0x10, which was deleted, stays on disk: .*checksum mismatch.*replace"
+    "orders/0x10, which has ended, stays on disk: .*checksum mismatch.*replace"
 )
-async def test_a_deleted_source_that_can_not_be_read_keeps_nothing_else(
+async def test_an_ended_source_that_can_not_be_read_keeps_nothing_else(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World()
     reads = PartlyUnreadable(world.storage, filled(world).reg_id)
     filled(world, TRADES)
-    bury(world)
-    bury(world, source=TRADES)
+    for known in (end(world), end(world, TRADES)):
+        world.write(world.core.identities.became_durable(known, world.core.reg_ids))
     last_step = Looks()
     keeper = without_grace(world, reads, last_step)
     for _ in range(3):
         await keeper.look(0.0)
     assert last_step.count == 3
-    assert world.core.identities.tombstones[TRADES].emptied
+    assert world.core.identities.ended[TRADES].emptied
     assert len(caplog.records) == 1
     # It is looked at again all the while.
     reads.reg_ids.clear()
     for _ in range(2):
         await keeper.look(0.0)
-    assert tombstone(world).emptied
+    assert world.core.identities.ended[ORDERS].emptied
     assert rows(world, Table.INDEX) == 0
-
-
-@pytest.mark.expects_log("deregistered, and its messages are deleted")
-async def test_up_to_which_epoch_it_is_deleted_goes_from_store_to_store() -> None:
-    """Neither has begun the last ones; the second was away when the first was told."""
-    first, second = World(), World()
-    for world in (first, second):
-        filled(world)
-    await keeping(first).deregister(ORDERS, 0, 5, b"")
-    assert tombstone(first).deleted_upto == 5
-    engine, me = engine_of(first), first.standing.greeting("s1:1", 0)
-    responses = inventory(engine, me, store_v1.InventoryRequest(), Turn())
-    told, _ = await read_inventory("s2:1", responses)
-    await keeping(second, replace(told, store="s2")).look(2.0)
-    assert tombstone(second).deleted_upto == 5
 
 
 async def test_the_end_of_a_receiver_waits_also_for_a_store_that_the_source_has_left() -> None:

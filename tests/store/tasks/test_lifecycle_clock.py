@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.store.deleted import Heardsay, keeping_with
+from tests.store.ended import Heardsay, keeping_with
 from tests.store.support import ORDERS, World
 
 from quorate.store.rules.lifetimes import (

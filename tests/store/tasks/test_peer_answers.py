@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.store.deleted import EXPIRED, answer, bury_for_good, engine_of, filled, knowledge
+from tests.store.ended import answer, end_for_good, engine_of, filled, knowledge
 from tests.store.support import ORDERS, World
 
 from quorate.protocol.errors import InvalidArgument
@@ -59,16 +59,16 @@ async def told(
     return dict(answer.sources)
 
 
-async def test_what_all_have_deleted_is_told_only_to_who_asks_for_it() -> None:
+async def test_an_end_that_all_have_is_told_only_to_who_asks_for_it() -> None:
     world, other = World(), SourceName("orders", 0x99)
     filled(world)
     filled(world, other)
-    bury_for_good(world)
+    end_for_good(world)
     assert set(await told(world)) == {ORDERS, other}
-    world.core.identities.unlisted.add(ORDERS)
+    world.core.identities.ended[ORDERS].unlisted = True
     assert set(await told(world)) == set(await told(world, other)) == {other}
     known = (await told(world, ORDERS))[ORDERS]
-    assert (known.deletion, known.begun_epoch, known.limbo) == (EXPIRED, 1, False)
+    assert (known.ended, known.begun_epoch, known.limbo) == (True, 2, False)
     assert not await told(world, SourceName("orders", 0x98))
 
 
@@ -76,7 +76,7 @@ async def test_who_asks_for_some_topics_hears_of_no_others() -> None:
     world, trades, other = World(), SourceName("trades", 0x10), SourceName("orders", 0x99)
     for source in (ORDERS, trades, other):
         filled(world, source)
-    bury_for_good(world)
+    end_for_good(world)
     assert set(await told(world, topic_pattern="ord.*")) == {ORDERS, other}
     assert set(await told(world, topic_pattern="trad.*")) == {trades}
     assert set(await told(world, topic_pattern="rade")) == set()

@@ -26,7 +26,7 @@ from tests.store.support import (
     vouches,
 )
 
-from quorate.protocol.errors import Closed, InLimbo, NotRegistered
+from quorate.protocol.errors import InLimbo, NotRegistered
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.policy import Membership, Policy
@@ -96,7 +96,7 @@ async def test_a_wiped_store_is_refilled_and_only_then_vouches(group: Group) -> 
     await group.start("c")
     await group.rounds("c", 3)
     async with group.client("c") as client:
-        assert (await client.promise(2, b"other")).limbo
+        assert (await client.promise(3, b"other")).limbo
         with pytest.raises(InLimbo, match="has not heard enough of its peers"):
             await client.begin()
         await group.start("b")
@@ -190,16 +190,20 @@ async def test_what_is_behind_an_accepted_loss_is_kept_by_who_took_it_over(
 async def test_a_stream_that_nobody_tells_is_ended_is_asked_for(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All have deleted it, and a has it from an old disk: b tells of it only when it is asked."""
+    """All have adopted the end, and a has the stream from an old disk: b tells only if asked."""
     await filled(group, a=9, b=9, c=9)
     engine = group.nodes["b"]._engine
     assert engine is not None
     identities, source = engine.core.identities, engine.core.sources[ORDERS]
-    engine.core.remove(ORDERS, Closed("x"))
-    rows = identities.bury(source, store_v1.DELETION_EXPIRED, engine.core.reg_ids, 0.0, blind=False)
-    await engine.writer.durable(engine.writer.submit(rows))
-    identities.settled.add(ORDERS)
-    identities.unlisted.add(ORDERS)
+    membership, incarnation = (
+        source.registration.membership,
+        engine.core.standing.record.incarnation,
+    )
+    assert membership is not None
+    promise = engine.core.promise_end(ORDERS, 2, b"ends")
+    change = engine.core.begin_end(ORDERS, 2, membership, b"ends", incarnation)
+    await engine.writer.durable(engine.writer.submit((*promise.writes, *change.writes)))
+    identities.ended[ORDERS].unlisted = True
     real, asked = seams.PEERS_ASK_ABOUT.real(), list[Collection[str]]()
 
     async def silent(_: Peers, __: SourceName, addresses: Collection[str]) -> list[PeerAnswer]:
@@ -211,12 +215,12 @@ async def test_a_stream_that_nobody_tells_is_ended_is_asked_for(
     await group.start("c")
     await group.rounds("c", 3)
     async with group.client("c") as client:
-        assert (await client.promise(2, b"other")).limbo
+        assert (await client.promise(3, b"other")).limbo
         assert asked[0] == {group.addresses["b"]}
         seams.PEERS_ASK_ABOUT.replace(monkeypatch, real)
         await group.vouching("c")
-        promise = await client.promise(2, b"other")
-        assert (promise.ended_epoch, promise.limbo) == (1, False)
+        told = await client.promise(3, b"other")
+        assert (told.begun_epoch, told.generation, told.limbo) == (2, 2, False)
     assert ORDERS not in group.peers("c").inventories()["b"].answer.sources
 
 

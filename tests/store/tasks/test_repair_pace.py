@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 from tests import seams
-from tests.store.deleted import engine_of
+from tests.store.ended import engine_of
 from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World, batch
 
 from quorate.protocol.answers import AnswerPacking, AnswerReading

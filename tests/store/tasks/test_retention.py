@@ -269,10 +269,7 @@ async def test_a_deregistered_source_leaves_the_disk(tmp_path: Path) -> None:
         Client(node.address) as client,
     ):
         await filled(client)
-        request = store_v1.DeregisterRequest(
-            source=source_to_wire(ORDERS), epoch=1, protocol_version=PROTOCOL_VERSION
-        )
-        await client.call("Deregister", request)
+        await client.end()
         await reclaimed(client, 10)
     storage = RocksStorage(tmp_path / "rocksdb", read_only=True)
     assert storage.scan(Table.JOURNAL, b"", b"\xff" * 8, 1) == []
@@ -320,10 +317,7 @@ async def test_a_deregistered_source_leaves_no_fragment(tmp_path: Path) -> None:
         stream = await client.stream()
         await send(stream, large(0))
         await stream.close()
-        request = store_v1.DeregisterRequest(
-            source=source_to_wire(ORDERS), epoch=1, protocol_version=PROTOCOL_VERSION
-        )
-        await client.call("Deregister", request)
+        await client.end()
         await reclaimed(client, 1)
         assert node._engine is not None
         assert fragments_in(node._engine.reads) == 0

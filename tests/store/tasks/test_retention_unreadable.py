@@ -86,10 +86,7 @@ async def lost(client: Client, first: int, last: int) -> None:
 
 
 async def deregister(client: Client) -> None:
-    request = store_v1.DeregisterRequest(
-        source=source_to_wire(ORDERS), epoch=1, protocol_version=PROTOCOL_VERSION
-    )
-    await client.call("Deregister", request)
+    await client.end()
 
 
 async def rounds(monkeypatch: pytest.MonkeyPatch, count: int) -> None:

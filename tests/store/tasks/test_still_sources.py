@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 from tests import seams
-from tests.store.deleted import Heardsay, answer, engine_of, keeping_with, knowledge
+from tests.store.ended import Heardsay, answer, end, engine_of, keeping_with, knowledge
 from tests.store.support import ORDERS, World, batch
 
 from quorate.protocol.identity import SourceName
@@ -301,17 +301,17 @@ async def test_a_source_that_is_gone_is_named_as_gone(world: World) -> None:
     assert len(told.sources) == COUNT - 1
 
 
-@pytest.mark.expects_log("still/0x7 is deregistered")
-async def test_deleted_sources_are_named_as_long_as_they_are_in_a_whole_inventory(
+async def test_ended_sources_are_named_as_long_as_they_are_in_a_whole_inventory(
     world: World,
 ) -> None:
-    asker = Asker(engine_of(world))
+    engine = engine_of(world)
+    asker = Asker(engine)
     await asker.ask()
-    keeper = keeping_with(world, Heardsay())
-    await keeper.deregister(ONE, 0, 5, b"")
+    known = end(world, ONE)
+    engine.has_ended(ONE)
     for _ in range(2):
-        assert (await asker.ask()).knowledge(ONE).deletion
-    world.core.identities.unlisted.add(ONE)
+        assert (await asker.ask()).knowledge(ONE).ended
+    known.unlisted = True
     told = await asker.ask()
     assert ONE not in told.sources
     assert told.sources == (await asker.ask_for_all()).sources

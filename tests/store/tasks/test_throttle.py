@@ -5,7 +5,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from tests.store.deleted import answer, knowledge
+from tests.store.ended import answer, knowledge
 
 from quorate.protocol.ranges import HeldRange
 from quorate.store.rules.peer_knowledge import (

@@ -1,11 +1,14 @@
-"""Deregistration: the stores of a group forget a source, or one of its receivers.
+"""Deregistration: the end of a source, or of one of its receivers, at the stores of a group.
 
 The command that asks for it, and shows it, is quorate.console.commands.deregister.
 """
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +18,23 @@ from quorate.console.group.status import (
     ask_all,
     too_few,
 )
-from quorate.protocol.errors import FORMER_DIRECTORY, InLimbo, InvalidArgument, QuorateError
+from quorate.protocol.errors import (
+    FORMER_DIRECTORY,
+    InLimbo,
+    InvalidArgument,
+    QuorateError,
+    Unreachable,
+)
 from quorate.protocol.figures import numbers_in
 from quorate.protocol.identity import SourceName, StoreAddress
-from quorate.protocol.incarnations import Word, replaced
+from quorate.protocol.incarnations import replaced
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.policy import Policy
+from quorate.protocol.stream_end import StreamEnd
 from quorate.protocol.wire import source_to_wire
+from quorate.transport.deregister import ANSWER_SECONDS_MAX
 from quorate.transport.failures import errors_of
+from quorate.transport.stream_end import end_source, word_of
 from quorate.v1.store_pb2 import (
     DeregisterRequest,
     DeregisterResponse,
@@ -41,6 +54,8 @@ class Found:
     """The highest epoch that a store knows. Its instance owns the identity."""
     stores: tuple[StoreAddress, ...]
     """Every store that may have it: those that were named, and those that the source has."""
+    names: Mapping[str, str]
+    """By address, the names that the source's policies have for its stores."""
     known_by: tuple[str, ...]
     live: bool
     messages: int
@@ -70,6 +85,11 @@ async def find(
     return Found(
         max(_epoch(status, receiver) for status in known.values()),
         _all_stores(stores, known),
+        {
+            entry.address: entry.name
+            for status in known.values()
+            for entry in status.information.stores
+        },
         tuple(store.name for store in known),
         any(status.live for status in known.values()),
         max(numbers_in(status.held) for status in known.values()),
@@ -103,12 +123,14 @@ def _all_stores(
 async def deregister(
     found: Found, source: SourceName, receiver: int, timeout: float
 ) -> tuple[list[Row], list[QuorateError]]:
-    """Tell every store once; a row for each, and what went wrong."""
-    answers = await answers_of(
-        found.stores, lambda store: _ask(store, found.epoch, source, receiver, timeout)
+    """End the identity at its stores; a row for each, and what went wrong."""
+    answers = await (
+        answers_of(found.stores, lambda store: _ask(store, found.epoch, source, receiver, timeout))
+        if receiver
+        else _end(found, source, timeout)
     )
     words = {
-        store.address: Word(answer.incarnation, tuple(answer.known_stores))
+        store.address: word_of(answer)
         for store, answer in answers.items()
         if not isinstance(answer, QuorateError)
     }
@@ -130,6 +152,41 @@ async def deregister(
     return rows, errors
 
 
+async def _end(
+    found: Found, source: SourceName, timeout: float
+) -> dict[StoreAddress, DeregisterResponse | QuorateError]:
+    """End a source. Return what each store answered; where too few did, an error says so."""
+    names = {found.names.get(store.address, store.name): store for store in found.stores}
+    end = StreamEnd(str(source), names, (Policy.majority_of(names),))
+    end.addresses |= {name: store.address for name, store in names.items()}
+    answers: dict[StoreAddress, DeregisterResponse | QuorateError] = {}
+    request = DeregisterRequest(
+        source=source_to_wire(source),
+        epoch=found.epoch + 1,
+        instance=uuid.uuid4().bytes,
+        protocol_version=PROTOCOL_VERSION,
+    )
+
+    async def ask(address: str, asked: DeregisterRequest) -> DeregisterResponse:
+        return await _call(address, asked, ANSWER_SECONDS_MAX)
+
+    def address_of(name: str) -> StoreAddress:
+        return names.get(name) or StoreAddress(name, end.addresses.get(name, ""))
+
+    def told(name: str, answer: DeregisterResponse) -> None:
+        answers[address_of(name)] = answer
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout):
+            await end_source(end, request, ask, told)
+    for name in end.stores:
+        if not end.done or address_of(name) not in answers:
+            store = address_of(name)
+            answers[store] = end.failures.get(name) or Unreachable(store.address, "no answer")
+    # As they were named, not as they answered.
+    return {store: answers[store] for store in map(address_of, end.stores)}
+
+
 async def _ask(
     store: StoreAddress, epoch: int, source: SourceName, receiver: int, timeout: float
 ) -> DeregisterResponse:
@@ -139,8 +196,12 @@ async def _ask(
         epoch=epoch,
         protocol_version=PROTOCOL_VERSION,
     )
-    async with open_channel(store.address) as channel:
-        with errors_of(store.address):
+    return await _call(store.address, request, timeout)
+
+
+async def _call(address: str, request: DeregisterRequest, timeout: float) -> DeregisterResponse:
+    async with open_channel(address) as channel:
+        with errors_of(address):
             answer: DeregisterResponse = await StoreStub(channel).Deregister(
                 request, timeout=timeout
             )

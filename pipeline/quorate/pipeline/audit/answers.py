@@ -116,7 +116,7 @@ def _inventory(address: str) -> _Sources:
         source_from_wire(source.source): source
         for answer in call
         for source in answer.sources
-        if source.begun_epoch and not source.deletion
+        if source.begun_epoch > source.generation
     }
 
 

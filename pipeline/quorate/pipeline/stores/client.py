@@ -488,7 +488,7 @@ def _merged(said: _Said) -> dict[SourceName, KnownSource]:
     by_name: dict[SourceName, list[tuple[str, store_v1.SourceInventory]]] = {}
     for address, answers in said.items():
         for known in _sources(answers):
-            if known.begun_epoch and not known.deletion:
+            if known.begun_epoch > known.generation:
                 by_name.setdefault(source_from_wire(known.source), []).append((address, known))
     return {name: _merge(name, by_name[name]) for name in sorted(by_name)}
 

@@ -61,7 +61,6 @@ from quorate.protocol.errors.peers import VersionMismatch as VersionMismatch
 from quorate.protocol.errors.queues import NotYetSettled as NotYetSettled
 from quorate.protocol.errors.queues import QueueElsewhere as QueueElsewhere
 from quorate.protocol.errors.queues import UnknownQueue as UnknownQueue
-from quorate.protocol.errors.registration import DELETED_HERE as DELETED_HERE
 from quorate.protocol.errors.registration import FORMER_DIRECTORY as FORMER_DIRECTORY
 from quorate.protocol.errors.registration import STREAM_IS_OPEN as STREAM_IS_OPEN
 from quorate.protocol.errors.registration import Deregistered as Deregistered

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from quorate.protocol.errors.base import Outcome, QuorateError
 from quorate.protocol.exit_codes import CONFIGURATION, DENIED, OUTCOME_UNKNOWN, UNREACHABLE
 
-DELETED_HERE = "it was deleted here, and other stores may still have it"
-"""The limbo reason of a store that deleted a source while other stores may still have it."""
-
 FORMER_DIRECTORY = (
     "the other stores know its data directory as a former one; if two copies of the store run, "
     "stop one of them"
@@ -21,8 +18,6 @@ The store that answers may not know that its directory was replaced.
 
 STREAM_IS_OPEN = -1
 """The time until an identity is free, of an instance that sends to the store just now."""
-
-_RUN_ALL_STORES = "Start all stores, with an empty one in place of a store that is gone for good."
 
 
 @dataclass(eq=False)
@@ -52,8 +47,6 @@ class NoQuorum(QuorateError):
     detail: str
     limbo: str = ""
     """The stores of `answered` that are in limbo, and therefore do not count."""
-    deleted: str = ""
-    """The stores of `limbo` that deleted the source while others may still have it."""
     retryable = True
     exit_code = UNREACHABLE
 
@@ -74,13 +67,7 @@ class NoQuorum(QuorateError):
         steps = []
         if self.silent:
             steps.append("Start the stores that are down, or correct their addresses.")
-        if self.deleted:
-            steps.append(
-                f"Stores that deleted the source ({self.deleted}) wait for word from the other "
-                f"stores. {_RUN_ALL_STORES} `quorate repair --source TOPIC/SESSION` names the "
-                "stores that they wait for."
-            )
-        if self.limbo != self.deleted:
+        if self.limbo:
             steps.append(
                 "A store in limbo does not know what it lacks: `quorate status` gives the reason, "
                 "and the stores that it waits for. Its peers fill it when these are back. If no "
@@ -103,19 +90,9 @@ class InLimbo(QuorateError):
     def describe(self) -> str:
         return (
             f"Store {self.store} cannot vouch for what it lacks of {self.source} ({self.reason}), "
-            f"so it refuses requests for now. {self._step()}"
-        )
-
-    def _step(self) -> str:
-        if self.reason == DELETED_HERE:
-            return (
-                "It recovers by itself after each other store has deleted the source too, or "
-                f"has gone on with it. {_RUN_ALL_STORES} `quorate repair --source {self.source}` "
-                "names the stores that it waits for."
-            )
-        return (
-            "It recovers by itself after it has heard from enough of its peers. `quorate status` "
-            "names the stores that it waits for, and the next step if they cannot help."
+            "so it refuses requests for now. It recovers by itself after it has heard from enough "
+            "of its peers. `quorate status` names the stores that it waits for, and the next step "
+            "if they cannot help."
         )
 
 
@@ -291,31 +268,30 @@ class StoreFull(QuorateError):
 
 @dataclass(eq=False)
 class Deregistered(QuorateError):
-    """A request of an identity that was deregistered."""
+    """A request of an instance whose identity has ended."""
 
     who: str
 
     def describe(self) -> str:
         return (
-            f"{self.who} is deregistered: the stores were told to forget it. It cannot be used "
-            "again. Open a new one, which starts from the beginning."
+            f"{self.who} is deregistered, or its state lifetime is over: the stores forget it. It "
+            "cannot be used again. Open a new one, which starts from the beginning."
         )
 
 
 @dataclass(eq=False)
 class SourceDeleted(QuorateError):
-    """The return of an instance whose stream the stores have deleted meanwhile."""
+    """The return of an instance whose stream has ended meanwhile."""
 
     source: str
     upto: int
 
     def describe(self) -> str:
         return (
-            f"The stores have deleted {self.source}: its state lifetime was over, or it was "
-            f"deregistered. This instance knows messages up to {self.upto} of the deleted stream, "
+            f"The stream of {self.source} has ended: its state lifetime was over, or it was "
+            f"deregistered. This instance knows messages up to {self.upto} of the ended stream, "
             "and cannot go on. Open the source again: it starts from the beginning. If it has a "
-            "publish store on disk, use an empty one: the present one belongs to the deleted "
-            "stream."
+            "publish store on disk, use an empty one: the present one belongs to the ended stream."
         )
 
 

@@ -26,7 +26,6 @@ def no_quorum(
     details = [str(watcher.error) for watcher in unheard if watcher.error]
     names = dict(given)
     limbo: set[str] = set()
-    deleted: set[str] = set()
     silent = {watcher.address for watcher in unheard}
     for session in sessions:
         waiting = session.joining.waiting_for_stores()
@@ -34,7 +33,6 @@ def no_quorum(
             if names.setdefault(address, name) == address:
                 names[address] = name  # the store was given without a name
             limbo |= {address} if name in waiting.limbo else set()
-            deleted |= {address} if name in session.registration.deleted else set()
             silent |= {address} if name in waiting.silent else set()
         details.append(
             f"{waiting.source} can be registered with "
@@ -49,7 +47,6 @@ def no_quorum(
         _joined(names, silent),
         joined(details) or "no store's directory was heard in time",
         _joined(names, limbo - silent),
-        _joined(names, (deleted & limbo) - silent),
     )
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from quorate.protocol.consensus import enough_for_receivers
 from quorate.protocol.delays import REST, Delays
 from quorate.protocol.errors import (
-    DELETED_HERE,
     FORMER_DIRECTORY,
     Deregistered,
     Fenced,
@@ -224,14 +223,6 @@ class Registration:
         lack."""
         refusing = (name for name, why in self._reasons.items() if isinstance(why, InLimbo))
         return (frozenset(self.answers) - vouching(self.answers)).union(refusing)
-
-    @property
-    def deleted(self) -> frozenset[str]:
-        """The stores in limbo that deleted the source, and wait for others that may have it."""
-        reasons = self._reasons.items()
-        return frozenset(
-            name for name, why in reasons if isinstance(why, InLimbo) and why.reason == DELETED_HERE
-        )
 
     @property
     def reg_id(self) -> int:

@@ -1,4 +1,4 @@
-"""Telling stores to forget a source: all that they keep of it, or a promise that led to nothing.
+"""Ending a source for good, and giving a promise back that led to nothing.
 
 The source has stopped before.
 """
@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from quorate.protocol.errors import Fenced, NoQuorum, QuorateError, joined
-from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.stream_end import StreamEnd
 from quorate.protocol.wire import source_to_wire
 from quorate.source.events import DeregistrationSucceeded
 from quorate.transport.connections import Connections
-from quorate.transport.deregister import ANSWER_SECONDS_MAX, deregister_at
+from quorate.transport.deregister import ANSWER_SECONDS_MAX
 from quorate.transport.failures import errors_of
-from quorate.v1.store_pb2 import DeregisterRequest
+from quorate.transport.stream_end import end_source
+from quorate.v1.store_pb2 import DeregisterRequest, DeregisterResponse
 
 _log = logging.getLogger("quorate.source")
 
@@ -26,51 +28,51 @@ _TAKE_BACK_SECONDS = 1.0
 
 
 async def deregister(
+    end: StreamEnd,
     source: SourceName,
     epoch: int,
     instance: bytes,
-    stores: Sequence[StoreAddress],
     timeout: float,
     connections: Connections,
     succeeded: Callable[[DeregistrationSucceeded], None],
 ) -> None:
-    """Tell every store to forget the source, again and again until the timeout, in seconds.
+    """End the source, as the owner of this epoch, within the timeout, in seconds.
 
-    Raises Fenced if another instance owns the identity by now, and NoQuorum if some stores did not
-    answer or refused.
+    Raises Fenced if another instance owns the identity by now, and NoQuorum if too few stores have
+    begun the end. The others hear of it from their peers.
     """
-    failures: dict[str, QuorateError] = {}
     request = DeregisterRequest(
         source=source_to_wire(source),
-        epoch=epoch,
+        epoch=epoch + 1,
         instance=instance,
+        decided_epoch=epoch,
         protocol_version=PROTOCOL_VERSION,
     )
 
-    async def at(store: StoreAddress) -> None:
-        failed = partial(failures.__setitem__, store.name)
-        with connections.connect(store.address) as connection:
-            answer = await deregister_at(connection.store, store.address, request, failed)
-        if answer is not None:
-            failures.pop(store.name, None)
-            succeeded(DeregistrationSucceeded(store.name, answer.reg_id, answer.last_sequence))
+    async def ask(address: str, asked: DeregisterRequest) -> DeregisterResponse:
+        with connections.connect(address) as connection, errors_of(address):
+            answer: DeregisterResponse = await connection.store.Deregister(
+                asked, timeout=ANSWER_SECONDS_MAX
+            )
+            return answer
 
-    tasks = {asyncio.ensure_future(at(store)): store for store in stores}
-    _, silent = await asyncio.wait(tasks, timeout=timeout)
-    for task in silent:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    undone = {tasks[task].name for task in silent} | failures.keys()
-    for error in failures.values():
+    def told(store: str, answer: DeregisterResponse) -> None:
+        succeeded(DeregistrationSucceeded(store, answer.reg_id, answer.last_sequence))
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout):
+            await end_source(end, request, ask, told)
+    if end.done:
+        return
+    for error in end.failures.values():
         if isinstance(error, Fenced):
             raise error
-    if undone:
-        raise NoQuorum(
-            f"Deregistering source {source}",
-            ", ".join(store.name for store in stores if store.name not in undone),
-            ", ".join(store.name for store in stores if store.name in undone),
-            joined(failures.values()) or "no answer in time",
-        )
+    raise NoQuorum(
+        f"Deregistering source {source}",
+        ", ".join(store for store in end.stores if store not in end.missing),
+        ", ".join(end.missing),
+        joined(end.failures.values()) or "no answer in time",
+    )
 
 
 async def take_back(

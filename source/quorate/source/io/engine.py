@@ -24,6 +24,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
+from quorate.protocol.stream_end import StreamEnd
 from quorate.protocol.tls import Tls
 from quorate.source import events
 from quorate.source.io.batcher import Packer
@@ -259,7 +260,7 @@ class Engine:
             raise core.error
 
     async def deregister(self, timeout: float) -> None:
-        """Stop, and let every store forget the source. Raise what `deregister` raises.
+        """Stop, and end the source at its stores. Raise what `deregister` raises.
 
         The source acts as the owner of the newest epoch that it decided.
         """
@@ -267,15 +268,17 @@ class Engine:
         self.core.end(error)
         self.receipts.fail(lambda _: error)
         self._changed()
-        stores = [session.store for session in self._sessions.values()]
+        stores = {session.store.name: session.store for session in self._sessions.values()}
         await self._end_streams()
         try:
-            epoch = self.core.registration.decided_epoch
+            registration = self.core.registration
+            end = StreamEnd(str(self.core.name), stores, registration.membership.policies)
+            end.addresses |= {name: store.address for name, store in stores.items()}
             await deregister(
+                end,
                 self.core.name,
-                epoch,
+                registration.decided_epoch,
                 self.core.instance,
-                stores,
                 timeout,
                 self._connections,
                 self.log.add,

@@ -225,7 +225,7 @@ class StoreSession:
             held_from_wire(response.accepted_losses),
             response.retained_from,
             response.durability != DURABILITY_STATE_ONLY,
-            response.ended_epoch,
+            response.generation,
         )
         return Grant(
             response.reg_id,
@@ -257,7 +257,7 @@ class StoreSession:
                 instance=self._instance,
                 incarnation=step.incarnation,
                 accepted_losses=held_to_wire(step.losses),
-                ended_epoch=step.ended_epoch,
+                generation=step.generation,
                 protocol_version=PROTOCOL_VERSION,
             ),
         )

@@ -13,7 +13,6 @@ from math import inf
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
-    DELETED_HERE,
     BatchRefused,
     ContentConflict,
     Deregistered,
@@ -44,9 +43,8 @@ from quorate.protocol.recovery import (
     NeedMore,
     Promise,
     decide,
-    ended_upto,
     newest_begun,
-    without_ended,
+    of_generation,
 )
 from quorate.source.protocol.state_only import never_stable
 
@@ -88,8 +86,8 @@ class AskBegin:
     """The incarnation of the data directory whose answer was decided on."""
     losses: tuple[HeldRange, ...] = ()
     """The losses that operators accepted, so that every store hears of them."""
-    ended_epoch: int = 0
-    """The last epoch of deleted streams, so that every store hears of it."""
+    generation: int = 0
+    """The generation that the stream is of; every store sets older streams aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +177,7 @@ class Registration:
         self._fenced_at = 0.0
         self._lost: MissingMessages | None = None
         self._protection = Protection()
-        self._ended_epoch = 0
+        self._generation = 0
         self._begun_known = 0
         self._decided_epoch = 0
         self._superseded = False
@@ -264,7 +262,7 @@ class Registration:
             self.membership,
             grant.incarnation,
             self._losses,
-            self._ended_epoch,
+            self._generation,
         )
 
     def time_passes(self, now: float) -> None:
@@ -301,13 +299,8 @@ class Registration:
         return another
 
     def _was_decided_without(self, promise: Promise) -> bool:
-        """Return whether the decision was made without something that this promise says.
-
-        That is a newer begin, or that the stream it goes on with was deleted meanwhile.
-        """
-        ended = promise.ended_epoch
-        was_ended = self._ended_epoch < ended and self.lineage.reaches_back_to(ended)
-        return was_ended or self._begun_known < promise.begun_epoch < self.epoch
+        """Return whether the decision was made without a newer begin that this promise names."""
+        return self._begun_known < promise.begun_epoch < self.epoch
 
     def known(
         self, store_name: str, incarnation: bytes, former: Iterable[bytes], teller: str
@@ -496,7 +489,7 @@ class Registration:
         if self.phase is Phase.PROMISING:
             if self._was_open:
                 names += sorted(self.membership.stores)
-            newest = newest_begun(without_ended(self._promises()).values())
+            newest = newest_begun(of_generation(self._promises()).values())
             if newest.membership is not None:
                 if self._follows_on(newest.membership):
                     names += sorted(newest.membership.stores)
@@ -538,7 +531,7 @@ class Registration:
 
     def _awaited(self) -> list[str]:
         """Return the wanted stores that some policy names. Nobody waits for a replica."""
-        newest = newest_begun(without_ended(self._promises()).values()).membership
+        newest = newest_begun(of_generation(self._promises()).values()).membership
         in_force = (*self.membership.policies, *(newest.policies if newest else ()))
         named = named_by((self._declared, self._policy, *self._previous, *in_force))
         return [store for store in self.wanted() if store in named]
@@ -552,7 +545,7 @@ class Registration:
             return None
         if not self._has_waited(now) and not all(store in self._grants for store in hopeful):
             return None
-        promises = without_ended(self._promises())
+        promises = of_generation(self._promises())
         previous = () if self._moved else self._previous
         if not self._was_open:
             # Later the source waits instead: the stores may be changed back.
@@ -653,8 +646,8 @@ class Registration:
             return False
         if needed_upto <= decision.kept_upto:
             return True
-        if not decision.policies and ended_upto(self._promises().values()):
-            # A blocking set knows no stream, and knows that one was deleted: it was this one.
+        if decision.ended:
+            # The stream that this source knows has ended.
             self.error = SourceDeleted(str(self._name), needed_upto)
             return False
         silent = tuple(store for store in self.wanted() if store not in self._grants)
@@ -670,7 +663,7 @@ class Registration:
         self._decided_at = now
         self._begun_known = max(grant.promise.begun_epoch for grant in self._grants.values())
         self._decided_epoch = self.epoch
-        self._ended_epoch = max(self._ended_epoch, ended_upto(self._promises().values()))
+        self._generation = decision.generation
         self.lineage = decision.lineage.extended(decision.kept_upto, self.epoch)
         self._losses = self.lineage.parted(decision.losses)
         own = self._policy = self._wanted_policy(decision.policies)
@@ -787,7 +780,6 @@ class Registration:
         reasons = [self._reason(store) for store in missing]
         limbo = [store for store in answered if self._grants[store].promise.limbo]
         reasons += [f"{store}: {self._grants[store].limbo_reason or 'in limbo'}" for store in limbo]
-        deleted = [store for store in limbo if self._grants[store].limbo_reason == DELETED_HERE]
         keeping = [store for store, grant in self._grants.items() if not grant.promise.takes_data]
         reasons += [f"{store}: keeps no messages of this topic" for store in keeping]
         return NoQuorum(
@@ -796,5 +788,4 @@ class Registration:
             ", ".join(missing),
             joined(reasons) or "too few stores have begun",
             ", ".join(limbo),
-            ", ".join(deleted),
         )

@@ -100,9 +100,14 @@ def _opened_restore(request: store_v1.RestoreRequest) -> Iterable[Subject]:
 
 
 def _ending(request: store_v1.DeregisterRequest) -> tuple[Verb, ...]:
-    """A receiver may leave, and a source may take back a promise that it did not use."""
+    """A receiver may leave, and a source may take back a promise that it did not use.
+
+    A store may end a source whose state lifetime is over.
+    """
     if request.receiver_session_id:
         return (Verb.DELETE, Verb.RECEIVE)
+    if request.expired:
+        return (Verb.DELETE, Verb.REPLICATE)
     return (Verb.DELETE, Verb.SEND) if request.unused_promise_to else (Verb.DELETE,)
 
 

@@ -16,6 +16,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import ArchivedPlace
 from quorate.protocol.patterns import TopicPattern, topic_pattern
 from quorate.protocol.wire import (
+    held_to_wire,
     source_from_wire,
     source_to_wire,
 )
@@ -26,7 +27,6 @@ from quorate.store.rules.peer_wire import (
     source_inventory,
 )
 from quorate.store.rules.source_state import SourceState
-from quorate.store.rules.source_tombstones import as_it_was
 from quorate.store.rules.store_identity import is_one_run
 from quorate.store.tasks.peer_answers import announce_replacement
 from quorate.store.turns import Turn
@@ -132,7 +132,7 @@ class _Wanted:
     are_all: bool
     """Whether the request asks for all sources, or for all that have changed."""
     changed: Mapping[SourceName, None] | None
-    """The sources that may have changed, if only these and deleted ones are wanted. None: all."""
+    """The sources that may have changed, if only these and ended ones are wanted. None: all."""
     began: int
     """The changes that the store had noted when it was asked."""
 
@@ -178,7 +178,7 @@ def _wanted(engine: Engine, request: store_v1.InventoryRequest) -> _Wanted:
 async def _each_source(
     engine: Engine, wanted: _Wanted, archived: Mapping[SourceName, ArchivedPlace], turn: Turn
 ) -> AsyncIterator[store_v1.SourceInventory]:
-    """Yield the live sources, then the deleted ones, then those that came to live meanwhile.
+    """Yield the live sources, then the ended ones, then those that came to live meanwhile.
 
     A source that lives now is always among them: nothing else is done after the last look.
     """
@@ -191,13 +191,16 @@ async def _each_source(
             told.add(source)
             if not _is_archived(state, archived.get(source)):
                 yield _live(engine, state)
-    for source in wanted.of(engine.core.identities.tombstones):
+    for source in wanted.of(engine.core.identities.ended):
         await turn.pause()
-        if wanted.matches(source):
-            deleted = _deleted(engine, source, named=wanted.source == source)
-            if deleted is not None:
-                yield deleted
-    # One that has changed in the meantime may have been deleted, and be back.
+        ended = engine.core.identities.ended.get(source)
+        is_listed = ended is not None and not (ended.unlisted or not ended.epoch)
+        if ended is not None and wanted.matches(source) and (is_listed or wanted.source == source):
+            known = source_inventory(ended.state, bool(engine.core.limbo_of(ended.state)))
+            known.held.extend(held_to_wire(ended.held_by_epoch()))
+            known.settled = ended.settled
+            yield known
+    # One that has changed in the meantime may have ended, and be back.
     came = engine.changes.since(wanted.began) if wanted.changed is not None else None
     for source in wanted.of(engine.core.sources) if came is None else came:
         if source in engine.core.sources and source not in told and wanted.matches(source):
@@ -225,20 +228,4 @@ def _live(engine: Engine, state: SourceState) -> store_v1.SourceInventory:
     owner = engine.core.identities.lives.owner(Who(state.name))
     known.owner = cast(store_v1.Owner, owner)
     known.durability = engine.durability(state.name.topic)
-    return known
-
-
-def _deleted(engine: Engine, source: SourceName, *, named: bool) -> store_v1.SourceInventory | None:
-    """Return the tombstone of a source that other stores may still have; None if none may.
-
-    A source that all stores have deleted is reported only if the request names it. The number of
-    such sources grows without end.
-    """
-    identities = engine.core.identities
-    tombstone = identities.tombstones.get(source)
-    is_unlisted = not named and source in identities.unlisted
-    if tombstone is None or is_unlisted or source in engine.core.sources:
-        return None
-    known = source_inventory(as_it_was(tombstone), bool(engine.core.limbo_without(source)))
-    known.deletion, known.deleted_upto = tombstone.cause, tombstone.deleted_upto
     return known

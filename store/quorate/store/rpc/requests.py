@@ -55,7 +55,7 @@ class AskedBegin(NamedTuple):
     instance: bytes
     incarnation: bytes
     """The incarnation of this store that made the promise, as the source heard it."""
-    ended_epoch: int
+    generation: int
     losses: Sequence[HeldRange]
     """The accepted losses of which the source heard in its promises."""
 
@@ -150,13 +150,17 @@ class Requests:
     async def begin(self, asked: AskedBegin) -> int:
         """Begin an epoch, durable on return. Return how many messages were set aside."""
         engine, source = self._engine, asked.source
-        if (state := engine.core.sources.get(source)) is not None:
+        await self._keeper.make_way(source)
+        if (state := engine.core.known(source)) is not None:
             await engine.settled(state)
+        live = engine.core.sources.get(source)
+        before = live.registration.generation if live is not None else -1
         incarnation = self._incarnation
         try:
             change = self._begin(asked)
         except ContentConflict as conflict:
-            engine.met_conflict(engine.core.sources[source], conflict)
+            if (state := engine.core.sources.get(source)) is not None:
+                engine.met_conflict(state, conflict)
             raise
         state = engine.core.sources[source]
         if learnt := learn_losses(self._losses, state, asked.losses, f"source {source}"):
@@ -164,15 +168,16 @@ class Requests:
         set_aside = await engine.made_durable(state, change)
         self._check_still(incarnation, source)
         if set_aside:
-            _log.warning("epoch %d of %s set %d messages aside", asked.epoch, source, set_aside)
+            level = logging.INFO if asked.generation > before else logging.WARNING
+            _log.log(level, "epoch %d of %s set %d messages aside", asked.epoch, source, set_aside)
         if change.writes:
             _log.debug("began epoch %d of %s", asked.epoch, source)
         return set_aside
 
     def _begin(self, asked: AskedBegin) -> Change[int]:
-        source, epoch, lineage, membership, instance, incarnation, ended_epoch, _ = asked
+        source, epoch, lineage, membership, instance, incarnation, generation, _ = asked
         core = self._engine.core
-        change = core.begin(source, epoch, lineage, membership, instance, incarnation, ended_epoch)
+        change = core.begin(source, epoch, lineage, membership, instance, incarnation, generation)
         core.identities.lives.heard(Who(source))
         return change
 

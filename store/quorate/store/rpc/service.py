@@ -78,7 +78,7 @@ from quorate.store.storage.reader import (
     StoredBatch,
     read_rows,
 )
-from quorate.store.tasks.lifecycle import Keeper
+from quorate.store.tasks.lifecycle import Keeper, asked_of
 from quorate.store.turns import Turn
 from quorate.transport.failures import abort, check_version, failure_to_wire
 from quorate.transport.heartbeat import Listening
@@ -256,7 +256,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             limbo=bool(promised.limbo),
             limbo_reason=promised.limbo,
             begun_epoch=record.begun_epoch,
-            membership=record.membership,
+            membership=promised.membership,
             held=held_to_wire(promised.held),
             stable_upto=promised.stable_upto,
             store_name=core.store,
@@ -266,7 +266,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             accepted_losses=held_to_wire(record.lineage.parted(promised.state.lost())),
             retained_from=promised.retained_from,
             durability=self._engine.durability(source.topic),
-            ended_epoch=record.ended_epoch,
+            generation=record.generation,
         )
         response.lineage.extend(await lineage_entries(record.lineage, Turn()))
         return response
@@ -283,7 +283,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             request.membership,
             request.instance,
             request.incarnation,
-            request.ended_epoch,
+            request.generation,
             held_from_wire(request.accepted_losses),
         )
         set_aside = await self._requests.begin(asked)
@@ -593,6 +593,10 @@ class Service(StoreServicer):  # type: ignore[misc]
     @_answering
     async def Deregister(self, request: store_v1.DeregisterRequest) -> store_v1.DeregisterResponse:
         check_version(self._address, request.protocol_version)
+        if not (request.receiver_session_id or request.unused_promise_to):
+            check_instance(request.instance)
+            _check_membership(request.membership)
+            return await self._keeper.end_source(asked_of(request))
         answer = await self._keeper.deregister(
             source_from_wire(request.source),
             request.receiver_session_id,

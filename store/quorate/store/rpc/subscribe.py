@@ -23,7 +23,7 @@ from quorate.protocol.fragments import LargeBatch, fragments_of
 from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import FRAGMENT_BYTES
-from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
+from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.wire import position_to_wire, source_to_wire
 from quorate.store.engine import Engine
@@ -223,12 +223,9 @@ class Subscription:
         return position
 
     def _lineage(self, source: SourceName) -> Lineage:
-        """Return the lineage of a source here. That of one that was deleted is of no stream yet."""
-        core = self._engine.core
-        if (state := core.sources.get(source)) is not None:
-            return state.lineage
-        ended = core.identities.ended_epoch(source)
-        return Lineage((Term(ended + 1, 0),)) if ended else NO_LINEAGE
+        """Return the lineage of a source here. That of one that has ended is of no stream yet."""
+        state = self._engine.core.known(source)
+        return state.lineage if state is not None else NO_LINEAGE
 
     # -- what to give -----------------------------------------------------------------------
 

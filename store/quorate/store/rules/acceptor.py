@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from quorate.protocol.errors import (
-    DELETED_HERE,
     ContentConflict,
+    Deregistered,
     Fenced,
     InLimbo,
     InvalidArgument,
@@ -28,16 +28,17 @@ from quorate.protocol.limits import MESSAGE_BYTES_MAX, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.patterns import topic_pattern
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
-from quorate.protocol.recovery import Marker
+from quorate.protocol.recovery import Marker, is_end
 from quorate.protocol.wire import membership_from_wire, membership_to_wire
 from quorate.store.rules import (
     receiver_positions,
     retention,
 )
 from quorate.store.rules.batch_check import BatchCheck
+from quorate.store.rules.ended_sources import EndedSource
 from quorate.store.rules.epochs import check_step
 from quorate.store.rules.identities import Identities
-from quorate.store.rules.lifetimes import Who, milliseconds
+from quorate.store.rules.lifetimes import Owner, Who, milliseconds
 from quorate.store.rules.readmission import Adoption
 from quorate.store.rules.receiver_tombstones import (
     forget_all,
@@ -50,7 +51,6 @@ from quorate.store.rules.source_state import (
     Ending,
     SourceState,
 )
-from quorate.store.rules.source_tombstones import check_not_ended
 from quorate.store.rules.store_identity import Standing
 from quorate.store.rules.stream import SourceStreams
 from quorate.store.storage.interface import (
@@ -79,6 +79,9 @@ class Promised:
     limbo: str
     """Why the store cannot vouch for what it lacks, and promised nothing; empty: it promised."""
     retained_from: int
+    membership: v1.Membership | None
+    """The policies of the begun epoch, if they are still in force. Those of an end are not once it
+    is on a stable set of stores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +95,13 @@ class Missed:
     information: v1.SourceInformation | None
     reg_id: int = 0
     """The RegID that the source asks for here, or has at the peer; used if it is free."""
-    ended_epoch: int = 0
-    """The highest epoch of the source's deleted streams; 0: no stream was deleted."""
+    generation: int = 0
+    """The generation of that begin; its own epoch: it is an end."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the begin is an end."""
+        return is_end(self.lineage.epoch, self.generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +156,10 @@ class StoreCore:
         self._reads = reads
         for name, state in sources.items():
             state.takes_data = takes_data(name.topic)
+        for name, ended in self.identities.ended.items():
+            for each in (ended.state, ended.former):
+                if each is not None:
+                    each.takes_data = takes_data(name.topic)
         self.streams = SourceStreams(
             store, reads, sources, standing, self.check_vouches, position, message_bytes_max, check
         )
@@ -155,7 +167,16 @@ class StoreCore:
     @property
     def in_limbo(self) -> bool:
         """Whether the store cannot vouch for some source, or as a whole."""
-        return bool(self.standing.limbo) or any(each.limbo for each in self.sources.values())
+        return (
+            bool(self.standing.limbo)
+            or any(each.limbo for each in self.sources.values())
+            or any(each.state.limbo for each in self.identities.ended.values())
+        )
+
+    def known(self, source: SourceName) -> SourceState | None:
+        """Return a source as whoever registers it sees it: live, or ended; None: it is unknown."""
+        ended = self.identities.ended.get(source)
+        return self.sources.get(source) or (ended.state if ended is not None else None)
 
     def limbo_of(self, state: SourceState | None) -> str:
         """Return why the store cannot vouch for what it lacks of a source; empty: it vouches.
@@ -178,17 +199,19 @@ class StoreCore:
         return ""
 
     def limbo_without(self, source: SourceName) -> str:
-        """Return why the store cannot vouch for a source that it does not know, or deleted."""
-        identities = self.identities
-        if source in identities.tombstones and source not in identities.settled:
-            return DELETED_HERE
-        return self.standing.limbo
+        """Return why the store cannot vouch for a source that it does not know, or that ended."""
+        ended = self.identities.ended.get(source)
+        return (ended.state.limbo if ended is not None else "") or self.standing.limbo
+
+    def emptying(self, source: SourceName) -> bool:
+        """Return whether messages of an ended stream must go before the source can begin here."""
+        ended = self.identities.ended.get(source)
+        return ended is not None and ended.being_emptied
 
     def deleting(self, source: SourceName) -> bool:
-        """Return whether a source was deleted here and cannot come back from a peer yet."""
-        identities = self.identities
-        tombstone = identities.tombstones.get(source)
-        return tombstone is not None and not (source in identities.settled and tombstone.emptied)
+        """Return whether messages of an ended stream are still here."""
+        ended = self.identities.ended.get(source)
+        return ended is not None and not ended.emptied
 
     def check_vouches(self, source: SourceName, state: SourceState | None) -> None:
         """Raise InLimbo if the store cannot vouch for what it lacks of a source."""
@@ -218,27 +241,82 @@ class StoreCore:
         if epoch < 1:
             raise InvalidArgument("epoch", "0 is no epoch; the first is 1")
         self.check_topic(source.topic)
-        state = self.sources.get(source)
+        state = self.known(source)
         if state is None:
-            gone = self.identities.in_the_way(source, epoch, instance)
-            if gone is not None:
-                return Change(self._promised(gone))
             if self.standing.limbo:
-                unknown = SourceState(0, Registration(source, 0, b""), Held(RangeSet()))
-                unknown.limbo = self.standing.limbo
-                return Change(self._promised(unknown))
-            ended = self.identities.ended_epoch(source)
-            check_step(str(source), self.store, epoch, self.identities.known_epoch(source))
+                return Change(self._promised(self._unknown(source)))
+            check_step(str(source), self.store, epoch, 0)
             state = self._new_source(source, epoch, instance, reg_id)
-            old = self.identities.replaced(source)
-            record = state.registration
-            state.registration = replace(record, ended_epoch=ended, fences=bool(old))
-            rows = (*old, state.registration_row(), state.held_row())
-            return Change(self._promised(state), rows)
+            return Change(self._promised(state), self._rows(state))
         self.reg_ids.check_not_of_another(state.reg_id, reg_id)
+        if (answered := self._answered(state, epoch, instance, decided_epoch)) is not None:
+            return answered
+        # An instance that was open, and that no other has followed, may always go on. Signs of life
+        # are then its own, or those of an older instance.
+        protected_for = self.identities.protected_for(state, instance)
+        if protected_for > 0 and not (take_over or decided_epoch):
+            raise SourceActive(str(source), self.store, milliseconds(protected_for))
+        if not state.reg_id:
+            state.reg_id = self.reg_ids.claim(reg_id, f"source {source}")
         record = state.registration
+        by_take_over = take_over and not decided_epoch
+        if record.promised_to == instance:
+            by_take_over = record.by_take_over
+        return self._promise(
+            state, epoch, instance, by_take_over, lambda: state.fenced(record.begun_epoch)
+        )
+
+    def promise_end(
+        self,
+        source: SourceName,
+        epoch: int,
+        instance: bytes,
+        decided_epoch: int = 0,
+        *,
+        expired: bool = False,
+    ) -> Change[Promised]:
+        """Promise the epoch in which a source is to end. A store in limbo only answers.
+
+        - decided_epoch: as in `promise`, of an owner; 0: an operator or a store asks.
+        - expired: whether a store asks, because the state lifetime is over. A store that has heard
+          of the owner within that time refuses.
+
+        Raises InvalidArgument, Fenced, Deregistered, SourceActive, EpochTooFar.
+        """
+        if epoch < 1:
+            raise InvalidArgument("epoch", "0 is no epoch; the first is 1")
+        state = self.known(source)
+        if state is None:
+            if self.standing.limbo:
+                return Change(self._promised(self._unknown(source)))
+            check_step(str(source), self.store, epoch, 0)
+            state = self.identities.fence(source).state
+        elif (answered := self._answered(state, epoch, instance, decided_epoch)) is not None:
+            return answered
+        if expired and self.identities.lives.owner(Who(source)) is Owner.HEARD:
+            protected_for = self.identities.lives.protected_for(Who(source))
+            raise SourceActive(str(source), self.store, milliseconds(protected_for))
+        return self._promise(
+            state, epoch, instance, False, lambda: Deregistered(f"Source {source}")
+        )
+
+    def _unknown(self, source: SourceName) -> SourceState:
+        """Return the state that a store in limbo reports of a source that it does not know."""
+        limbo = self.standing.limbo
+        return SourceState(0, Registration(source, 0, b""), Held(RangeSet()), limbo=limbo)
+
+    def _answered(
+        self, state: SourceState, epoch: int, instance: bytes, decided_epoch: int
+    ) -> Change[Promised] | None:
+        """Return the answer to an instance that asks once more, or from limbo; None: it is due.
+
+        Raises Fenced, Deregistered, EpochTooFar.
+        """
+        record, source = state.registration, state.name
         if (epoch, instance) == (record.promised_epoch, record.promised_to):
             return self._promise_again(state)
+        if record.ended and 0 < decided_epoch < record.begun_epoch:
+            raise Deregistered(f"Source {source}")
         if epoch <= record.promised_epoch:
             raise state.fenced(epoch)
         if 0 < decided_epoch < record.begun_epoch:
@@ -250,15 +328,20 @@ class StoreCore:
         if self.limbo_of(state):
             return Change(self._promised(state))
         check_step(str(source), self.store, epoch, record.promised_epoch)
-        # An instance that was open, and that no other has followed, may always go on. Signs of life
-        # are then its own, or those of an older instance.
-        protected_for = self.identities.protected_for(state, instance)
-        if protected_for > 0 and not (take_over or decided_epoch):
-            raise SourceActive(str(source), self.store, milliseconds(protected_for))
+        return None
+
+    def _promise(
+        self,
+        state: SourceState,
+        epoch: int,
+        instance: bytes,
+        by_take_over: bool,
+        error: Callable[[], QuorateError],
+    ) -> Change[Promised]:
+        """Promise. error: what the source is told whose stream ends by that."""
+        record = state.registration
         # An instance with an earlier promise may have begun at other stores.
         fences = record.fences or (record.promised_epoch > 0 and record.promised_to != instance)
-        is_of_same = record.promised_to == instance
-        by_take_over = record.by_take_over if is_of_same else take_over and not decided_epoch
         state.registration = replace(
             record,
             promised_epoch=epoch,
@@ -267,9 +350,16 @@ class StoreCore:
             fences=fences,
             by_take_over=by_take_over,
         )
-        endings = state.end_stream(state.fenced(record.begun_epoch))
+        endings = state.end_stream(error())
         # The row of what is held goes along: no crash may take the answer back.
-        return Change(self._promised(state), (state.registration_row(), state.held_row()), endings)
+        return Change(self._promised(state), self._rows(state), endings)
+
+    def _rows(self, state: SourceState) -> tuple[Write, ...]:
+        """Return the rows of a promise: those of a live source, or that of an end."""
+        ended = self.identities.ended.get(state.name)
+        if ended is not None and ended.state is state:
+            return (ended.row(),)
+        return state.registration_row(), state.held_row()
 
     def _promise_again(self, state: SourceState) -> Change[Promised]:
         """Answer an instance that asks once more for the epoch that it was promised."""
@@ -277,7 +367,7 @@ class StoreCore:
             return Change(self._promised(state))
         # The instance learns from this answer what the store really has: now it may begin.
         state.registration = replace(state.registration, taken_over=False)
-        return Change(self._promised(state), (state.registration_row(), state.held_row()))
+        return Change(self._promised(state), self._rows(state))
 
     def begin(
         self,
@@ -287,7 +377,7 @@ class StoreCore:
         membership: v1.Membership,
         instance: bytes,
         incarnation: bytes,
-        ended_epoch: int = 0,
+        generation: int = 0,
     ) -> Change[int]:
         """Take over the lineage of a source's new epoch; answers how many messages were set aside.
 
@@ -295,18 +385,46 @@ class StoreCore:
         Any other instance decided from answers that may no longer be true.
         Every write of this source so far must be readable.
 
-        ended_epoch: the highest epoch of the
-        source's deleted streams, of which this store may not have heard.
+        generation: that of the stream, of whose end this store may not have heard.
 
         Raises TopicRefused, InvalidArgument, Fenced, InLimbo, NotRegistered. Raises ContentConflict
         if the lineage would take back messages that are known to be stable.
         """
         if epoch < 1 or lineage.epoch != epoch:
             raise InvalidArgument("lineage", f"its newest epoch is {lineage.epoch}, not {epoch}")
-        if ended_epoch > epoch:
-            raise InvalidArgument("ended_epoch", f"{ended_epoch} is above epoch {epoch}")
+        if generation >= epoch:
+            raise InvalidArgument("generation", f"{generation} is not below epoch {epoch}")
         self.check_topic(source.topic)
-        state = self.sources.get(source)
+        state = self._check_promised(source, epoch, instance, incarnation)
+        if epoch == state.registration.begun_epoch:
+            return self._begin_again(state, lineage, membership)
+        return self._follow_again(source, state.registration, lineage, membership, generation)
+
+    def begin_end(
+        self,
+        source: SourceName,
+        epoch: int,
+        membership: v1.Membership,
+        instance: bytes,
+        incarnation: bytes,
+    ) -> Change[None]:
+        """End a source in an epoch that was promised for that, as `begin` begins one.
+
+        Raises Fenced, InLimbo, NotRegistered.
+        """
+        state = self._check_promised(source, epoch, instance, incarnation)
+        if epoch == state.registration.begun_epoch:
+            return Change(None)
+        return self._end(source, state.registration, epoch, membership)
+
+    def _check_promised(
+        self, source: SourceName, epoch: int, instance: bytes, incarnation: bytes
+    ) -> SourceState:
+        """Return a source of which this epoch was promised.
+
+        Raises Fenced, InLimbo, NotRegistered.
+        """
+        state = self.known(source)
         if state is not None and epoch < state.registration.promised_epoch:
             raise state.fenced(epoch)
         self.check_vouches(source, state)
@@ -315,11 +433,16 @@ class StoreCore:
             raise NotRegistered(
                 str(source), f"store {self.store} has not promised epoch {epoch} to this instance"
             )
-        if epoch == state.registration.begun_epoch:
-            return self._begin_again(state, lineage, membership)
-        ended = state.registration.ended_epoch
-        check_not_ended(self.store, source, lineage, ended_epoch, ended)
-        return self._follow(state, state.registration, lineage, membership, ended_epoch)
+        return state
+
+    def _end(
+        self, source: SourceName, record: Registration, epoch: int, membership: v1.Membership
+    ) -> Change[None]:
+        """End a source, with this record of the promise."""
+        former = self.sources.pop(source, None)
+        endings = former.end_stream(Deregistered(f"Source {source}")) if former is not None else ()
+        writes = self.identities.end(former, record, epoch, membership, self.reg_ids)
+        return Change(None, tuple(writes), endings)
 
     @staticmethod
     def _was_promised(record: Registration, epoch: int, instance: bytes) -> bool:
@@ -337,26 +460,14 @@ class StoreCore:
         if epoch < 1:
             raise InvalidArgument("lineage", "names no epoch")
         self.check_topic(source.topic)
-        state = self.sources.get(source)
+        state = self.known(source)
         self.check_vouches(source, state)
-        if state is None and self.deleting(source):
-            raise NotRegistered(str(source), f"store {self.store} is deleting what it had of it")
-        if state is None:
-            # A peer's answer from before its own deletion would bring the source back to life.
-            self.identities.check_outlives(source, epoch)
-        ended = self.identities.ended_epoch(source)
-        ended = state.registration.ended_epoch if state is not None else ended
-        check_not_ended(self.store, source, missed.lineage, missed.ended_epoch, ended)
-        if state is None:
-            free = self.reg_ids.is_free(missed.reg_id)
-            state = self._new_source(source, 0, b"", missed.reg_id if free else 0)
-        old = self.identities.replaced(source)
-        record = state.registration
+        record = state.registration if state is not None else Registration(source, 0, b"")
         if epoch <= record.begun_epoch:
             return Change(0)
         promised = (epoch, missed.promised_to)
         if promised != (record.promised_epoch, record.promised_to):
-            if epoch <= record.promised_epoch:
+            if state is not None and epoch <= record.promised_epoch:
                 raise state.fenced(epoch)
             record = replace(
                 record,
@@ -366,9 +477,12 @@ class StoreCore:
                 by_take_over=False,
             )
         record = replace(record, information=_newer(record.information, missed.information))
-        ended = max(missed.ended_epoch, ended)
-        change = self._follow(state, record, missed.lineage, missed.membership, ended)
-        return replace(change, writes=(*old, *change.writes))
+        if missed.ended:
+            ended = self._end(source, record, epoch, missed.membership)
+            return Change(0, ended.writes, ended.endings)
+        return self._follow_again(
+            source, record, missed.lineage, missed.membership, missed.generation, missed.reg_id
+        )
 
     def take_up(self, source: SourceName, archived: Archived) -> Change[SourceState]:
         """Follow the lineage of an archive.
@@ -379,8 +493,9 @@ class StoreCore:
         """
         state, old = self.sources.get(source), list[Write]()
         if state is None:
-            free = self.reg_ids.is_free(archived.reg_id)
-            state = self._new_source(source, 0, b"", archived.reg_id if free else 0)
+            fenced = self.identities.known_epoch(source)
+            state = self._live(source, archived.reg_id)
+            state.registration = replace(state.registration, promised_epoch=fenced)
             old = self.identities.replaced(source)
         record = replace(
             state.registration,
@@ -397,17 +512,52 @@ class StoreCore:
         released = retention.take_over(self._reads, state, first, archived.markers)
         return Change(state, (*old, *change.writes, *released), change.endings)
 
+    def _follow_again(
+        self,
+        source: SourceName,
+        record: Registration,
+        lineage: Lineage,
+        membership: v1.Membership,
+        generation: int,
+        reg_id: int = 0,
+    ) -> Change[int]:
+        """Follow a lineage, also of a source that had ended here, or that is unknown.
+
+        Raises NotRegistered while messages of an ended stream are being removed.
+        """
+        if self.emptying(source):
+            raise NotRegistered(str(source), f"store {self.store} is removing its ended stream")
+        state = self._live(source, reg_id)
+        change = self._follow(state, record, lineage, membership, generation)
+        return replace(change, writes=(*self.identities.replaced(source), *change.writes))
+
+    def _live(self, source: SourceName, reg_id: int) -> SourceState:
+        """Return a source that is to be live here: perhaps the stream before an end, or a new one.
+
+        reg_id: the RegID of a new one, if it is free.
+        """
+        state, ended = self.sources.get(source), self.identities.ended.get(source)
+        if state is None and ended is not None:
+            self.identities.lives.begins(Who(source))
+            state = ended.former
+            if state is not None:
+                state.limbo = ended.state.limbo
+        if state is None:
+            wanted = reg_id if self.reg_ids.is_free(reg_id) else 0
+            state = self._new_source(source, 0, b"", wanted, ended)
+        return state
+
     def _follow(
         self,
         state: SourceState,
         record: Registration,
         lineage: Lineage,
         membership: v1.Membership,
-        ended_epoch: int = 0,
+        generation: int = 0,
     ) -> Change[int]:
         """Follow a lineage from now on, with this record of the promise."""
         name, before, former = str(state.name), state.registration, state
-        was_ended = 0 < before.begun_epoch <= ended_epoch
+        was_ended = 0 < before.begun_epoch < generation
         parts_at = diverges_at(before.lineage, lineage)
         if parts_at <= state.held.stable_upto and not was_ended:
             raise ContentConflict(name, parts_at, state.held.stable_upto, self.store)
@@ -419,7 +569,7 @@ class StoreCore:
         spent = record.spent_receiver_epoch
         if was_ended:
             # The receivers of the former stream ended with it.
-            spent = spent_by_all(former)
+            spent = max(spent, spent_by_all(former))
             moves += forget_all(state)
             for session_id in list(state.receivers):
                 moves += self.identities.forget_receiver(state, session_id, self.reg_ids)
@@ -430,7 +580,8 @@ class StoreCore:
             begun_epoch=lineage.epoch,
             lineage=lineage,
             membership=membership,
-            ended_epoch=max(ended_epoch, record.ended_epoch),
+            generation=generation,
+            information=_of_generation(record.information, generation),
             spent_receiver_epoch=spent,
         )
         state.renew_losses()
@@ -451,17 +602,24 @@ class StoreCore:
         return Change(0, (state.registration_row(),))
 
     def _new_source(
-        self, source: SourceName, epoch: int, instance: bytes, reg_id: int
+        self,
+        source: SourceName,
+        epoch: int,
+        instance: bytes,
+        reg_id: int,
+        ended: EndedSource | None = None,
     ) -> SourceState:
-        """Add a source; if it was deleted here, with the receiver epochs that stay used up."""
+        """Add a source. ended: its end here. The receiver epochs of that stay used up."""
+        given = ended.state.reg_id if ended is not None else 0
+        spent = ended.state.registration.spent_receiver_epoch if ended is not None else 0
         state = SourceState(
-            self.reg_ids.claim(reg_id, f"source {source}"),
+            given or self.reg_ids.claim(reg_id, f"source {source}"),
             Registration(
                 source,
                 epoch,
                 instance,
                 may_miss_receivers=self.standing.record.by_hand,
-                spent_receiver_epoch=self.identities.spent_receiver_epoch(source),
+                spent_receiver_epoch=spent,
             ),
             Held(RangeSet()),
             takes_data=self.takes_data(source.topic),
@@ -480,14 +638,18 @@ class StoreCore:
             raise TopicRefused(topic, self.store, ", ".join(each.text for each in self._topics))
 
     def _promised(self, state: SourceState) -> Promised:
+        ended = self.identities.ended.get(state.name)
+        has_ended = ended is not None and ended.state is state
+        is_over = ended is not None and has_ended and ended.durable
         return Promised(
             state,
             state.registration,
-            state.held_by_epoch(),
+            ended.held_by_epoch() if ended is not None and has_ended else state.held_by_epoch(),
             state.held.stable_upto,
             state.markers,
             self.doubt_of(state),
             state.held.retained_from,
+            None if is_over else state.registration.membership,
         )
 
     def remove(self, source: SourceName, error: QuorateError) -> tuple[Ending, ...]:
@@ -500,7 +662,7 @@ class StoreCore:
         """Put every source in limbo, under a new incarnation of the store."""
         writes = (
             *self.standing.enter_limbo(reason, incarnation),
-            *self.identities.enter_limbo(),
+            *self.identities.enter_limbo(reason),
         )
         endings: tuple[Ending, ...] = ()
         for state in self.sources.values():
@@ -514,16 +676,12 @@ class StoreCore:
         Answers how many messages were set aside. Every write of this source so far must be
         readable. Raises ContentConflict, and NotRegistered if the source is being deleted here.
         """
-        state, old = self.sources.get(source), list(self.standing.fill())
-        if state is None:
-            if self.deleting(source):
-                raise NotRegistered(str(source), f"store {self.store} is deleting it")
-            old += self.identities.replaced(source)
-            state = self._new_source(source, 0, b"", reg_id)
-            state.limbo = self.standing.limbo
-        assert state.limbo, "the promise is taken over only for a source in limbo"
+        old = list(self.standing.fill())
+        if self.emptying(source):
+            raise NotRegistered(str(source), f"store {self.store} is removing its ended stream")
+        known, is_live = self.known(source), source in self.sources
         record = replace(
-            state.registration,
+            known.registration if known is not None else Registration(source, 0, b""),
             promised_epoch=adoption.promised_epoch,
             promised_to=adoption.promised_to,
             taken_over=True,
@@ -531,13 +689,25 @@ class StoreCore:
             information=adoption.information,
             clean=adoption.clean,
         )
-        if adoption.membership is None:
+        membership = adoption.membership
+        if adoption.ended and membership is not None:
+            ended = self._end(source, record, adoption.begun_epoch, membership_to_wire(membership))
+            return Change(0, (*old, *ended.writes), ended.endings)
+        if membership is None and known is not None and not is_live:
+            known.registration, known.limbo = record, ""
+            return Change(0, (*old, *self._rows(known)))
+        reason = (known.limbo if known is not None else "") or self.standing.limbo
+        state = self._live(source, reg_id)
+        state.limbo = reason
+        assert state.limbo, "the promise is taken over only for a source in limbo"
+        if membership is None:
             state.registration = record
             change = Change(0, (state.registration_row(), state.held_row()))
         else:
-            membership = membership_to_wire(adoption.membership)
-            ended = adoption.ended_epoch
-            change = self._follow(state, record, adoption.lineage, membership, ended)
+            change = self._follow(
+                state, record, adoption.lineage, membership_to_wire(membership), adoption.generation
+            )
+        old += self.identities.replaced(source)
         return replace(change, writes=(*old, *change.writes, state.limbo_row()))
 
     def leave_limbo(self, state: SourceState, adoption: Adoption) -> Change[bool]:
@@ -591,6 +761,15 @@ def _forgets(known: v1.Membership | None, other: v1.Membership) -> bool:
         return False
     named = len(membership_from_wire(known).policies)
     return 0 < named < len(membership_from_wire(other).policies)
+
+
+def _of_generation(
+    information: v1.SourceInformation | None, generation: int
+) -> v1.SourceInformation | None:
+    """Return what a source said of itself, unless it said so of a stream that has ended."""
+    if information is None or information.epoch < generation:
+        return None
+    return information
 
 
 def _newer(

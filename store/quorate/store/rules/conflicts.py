@@ -38,7 +38,7 @@ def parted(own: OwnView, peer: PeerView) -> Range | None:
     if not (own.begun_epoch and peer.begun_epoch):
         return None
     older, newer = (own, peer) if own.begun_epoch < peer.begun_epoch else (peer, own)
-    if older.begun_epoch <= newer.ended_epoch:
+    if older.begun_epoch < newer.generation:
         return None
     upto = older.stable_upto
     if older.begun_epoch == newer.begun_epoch:

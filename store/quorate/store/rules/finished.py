@@ -71,4 +71,4 @@ def _is_over(peer: PeerAnswer, source: SourceName) -> bool:
     known = peer.sources.get(source)
     if known is None:
         return not peer.limbo
-    return known.finished or bool(known.deletion)
+    return known.finished or known.ended

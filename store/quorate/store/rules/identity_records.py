@@ -7,32 +7,19 @@ hold here.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from quorate.protocol.identity import SourceName
-from quorate.protocol.recovery import Marker
 from quorate.store.rules.lifetimes import (
     Life,
     Lifetimes,
 )
 from quorate.store.storage.records import (
-    RECEIVER_BYTES,
-    Held,
     Malformed,
-    ReceiverRecord,
     Registration,
-    marker_key,
-    pack_held,
-    pack_marker,
-    pack_receiver,
     pack_registration,
-    unpack_held,
-    unpack_marker,
-    unpack_receiver,
     unpack_registration,
 )
-from quorate.v1.store_pb2 import Deletion
 
 _U64 = struct.Struct(">Q")
 _LIFE_PREFIX = b"life/"
@@ -58,7 +45,7 @@ LIFE_KEYS = (_LIFE_PREFIX, _LIFE_PREFIX + _HIGHEST)
 
 
 def gone_key(source: SourceName) -> bytes:
-    """Return the key of a source's tombstone."""
+    """Return the key of the row of an ended source."""
     return _GONE_PREFIX + _U64.pack(source.session_id) + source.topic.encode()
 
 
@@ -88,33 +75,23 @@ def unpack_life(value: bytes) -> Life:
 
 
 @dataclass(frozen=True, slots=True)
-class Tombstone:
-    """The record of a source that the store deleted."""
+class EndRecord:
+    """The row of an ended source. The rows of the stream before it may still be on the disk."""
 
-    reg_id: int
-    """Under which its rows are filed."""
     registration: Registration
-    held: Held
-    cause: Deletion
-    deleted: float
-    """Wall time of the deletion."""
-    blind: bool = False
-    """The store could not vouch for what it lacked of it, or has been in limbo since.
-
-    There may be stores with a part of it that this store does not know of.
-    """
-    markers: tuple[Marker, ...] = ()
-    dropped: bool = False
-    """Its messages count no more, and are being removed; before that it could be brought back."""
-    emptied: bool = False
-    """Nothing is filed under its RegID any more: that is free for others."""
-    ended: Mapping[int, End] = field(default_factory=dict)
-    """By session ID, its receivers that were deregistered: other stores may not have heard yet."""
-    receivers: Mapping[int, ReceiverRecord] = field(default_factory=dict)
-    """By session ID, those that were registered: other stores may rely on this one's word."""
-    deleted_upto: int = 0
-    """Up to which epoch it was deleted, as whoever had it deleted said: this store need not have
-    begun the last ones. 0: its time was over."""
+    """The newest promise, and the begin that ended the stream."""
+    reg_id: int
+    """The RegID of the stream before, or of whoever was promised a new one; 0: none."""
+    ended_at: float
+    """The wall time at which the store began the end."""
+    limbo: str = ""
+    """Why the store cannot vouch for this being the newest begin; empty: it vouches."""
+    durable: bool = False
+    """Whether the end is on a stable set of stores, so that the data may go."""
+    emptied: bool = True
+    """Whether nothing of the stream before is filed under the RegID any more."""
+    settled: bool = False
+    """Whether every store that the end names has adopted it."""
 
 
 _ENDED_PREFIX = b"ended/"
@@ -162,82 +139,39 @@ def unpack_end(value: bytes) -> End:
     return End(epoch, is_settled, reread=True)
 
 
-_TOMBSTONE = struct.Struct(">BBd???QQIIIII")
-_MARKER = struct.Struct(">qI")
-_TOMBSTONE_VERSION = 3
+_END_RECORD = struct.Struct(">BQdBHI")
+_END_RECORD_VERSION = 1
+_DURABLE, _EMPTIED, _SETTLED = 1, 2, 4
 
 
-def pack_tombstone(tombstone: Tombstone) -> bytes:
-    registration = pack_registration(tombstone.registration)
-    held = pack_held(tombstone.held)
-    head = _TOMBSTONE.pack(
-        _TOMBSTONE_VERSION,
-        tombstone.cause,
-        tombstone.deleted,
-        tombstone.blind,
-        tombstone.dropped,
-        tombstone.emptied,
-        tombstone.reg_id,
-        tombstone.deleted_upto,
+def pack_end_record(end: EndRecord) -> bytes:
+    registration, limbo = pack_registration(end.registration), end.limbo.encode()
+    head = _END_RECORD.pack(
+        _END_RECORD_VERSION,
+        end.reg_id,
+        end.ended_at,
+        end.durable * _DURABLE | end.emptied * _EMPTIED | end.settled * _SETTLED,
+        len(limbo),
         len(registration),
-        len(held),
-        len(tombstone.markers),
-        len(tombstone.ended),
-        len(tombstone.receivers),
     )
-    markers = (
-        _MARKER.pack(marker.sequence, len(row := pack_marker(marker))) + row
-        for marker in tombstone.markers
-    )
-    ended = (_U64.pack(receiver) + pack_end(end) for receiver, end in tombstone.ended.items())
-    receivers = (_U64.pack(each) + pack_receiver(row) for each, row in tombstone.receivers.items())
-    return b"".join((head, registration, held, *markers, *ended, *receivers))
+    return head + limbo + registration
 
 
-def unpack_tombstone(value: bytes) -> Tombstone:
+def unpack_end_record(value: bytes) -> EndRecord:
     try:
-        (version, cause, deleted, blind, dropped, emptied, reg_id, upto, *sizes) = (
-            _TOMBSTONE.unpack_from(value)
+        version, reg_id, ended_at, flags, *sizes = _END_RECORD.unpack_from(value)
+        limbo_at = _END_RECORD.size
+        at = limbo_at + sizes[0]
+        if version != _END_RECORD_VERSION or at + sizes[1] != len(value):
+            raise Malformed(f"an ended source has version {version} and {len(value)} bytes")
+        return EndRecord(
+            unpack_registration(value[at:]),
+            reg_id,
+            ended_at,
+            value[limbo_at:at].decode(),
+            bool(flags & _DURABLE),
+            bool(flags & _EMPTIED),
+            bool(flags & _SETTLED),
         )
-        *sizes, count, ends, rows = sizes
-        if version != _TOMBSTONE_VERSION:
-            raise Malformed(f"a tombstone has version {version}")
-        at = _TOMBSTONE.size
-        registration = unpack_registration(value[at : (at := at + sizes[0])])
-        held = unpack_held(value[at : (at := at + sizes[1])])
-        markers = []
-        for _ in range(count):
-            sequence, size = _MARKER.unpack_from(value, at)
-            at += _MARKER.size
-            row = value[at : (at := at + size)]
-            markers.append(unpack_marker(marker_key(reg_id, sequence), row)[1])
-        ended, at = _by_session_id(value, at, ends, _ENDED.size)
-        receivers, at = _by_session_id(value, at, rows, RECEIVER_BYTES)
-    except struct.error as error:
-        raise Malformed(f"a tombstone cannot be read: {error}") from None
-    if at != len(value):
-        raise Malformed(f"a tombstone has {len(value)} bytes, not {at}")
-    return Tombstone(
-        reg_id,
-        registration,
-        held,
-        cause,
-        deleted,
-        blind,
-        tuple(markers),
-        dropped,
-        emptied,
-        {receiver: unpack_end(row) for receiver, row in ended.items()},
-        {receiver: unpack_receiver(row) for receiver, row in receivers.items()},
-        upto,
-    )
-
-
-def _by_session_id(value: bytes, at: int, count: int, size: int) -> tuple[dict[int, bytes], int]:
-    """So many rows of that size, each behind a session ID; and where they end."""
-    rows = {}
-    for _ in range(count):
-        (session_id,) = _U64.unpack_from(value, at)
-        begin = at + _U64.size
-        rows[session_id] = value[begin : (at := begin + size)]
-    return rows, at
+    except (struct.error, UnicodeDecodeError) as error:
+        raise Malformed(f"an ended source cannot be read: {error}") from None

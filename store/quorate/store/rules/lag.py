@@ -38,7 +38,7 @@ def lack(
       be here.
     - names: the names that policies may have for this store.
     """
-    if peer.deletion or not peer.begun_epoch or (state is not None and _has_all(state, peer)):
+    if peer.ended or not peer.begun_epoch or (state is not None and _has_all(state, peer)):
         return None
     if state is None and (peer.membership is None or peer.membership.stores.isdisjoint(names)):
         return None

@@ -13,12 +13,11 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange
-from quorate.protocol.recovery import Marker
+from quorate.protocol.recovery import Marker, is_end
 from quorate.store.rules.lifetimes import Owner
 from quorate.store.storage.maintenance_records import LossRecord
 from quorate.v1.messages_pb2 import SourceInformation
 from quorate.v1.store_pb2 import (
-    DELETION_UNSPECIFIED,
     EndedReceiver,
     Greeting,
     Moment,
@@ -46,8 +45,8 @@ class SourceKnowledge:
     accepted_losses: tuple[HeldRange, ...] = ()
     poison: tuple[LossRecord, ...] = ()
     """All marks of poison and removals of such marks that the peer has."""
-    deletion: int = DELETION_UNSPECIFIED
-    """Why the peer deleted the source, if it did. The other fields come from its tombstone then."""
+    settled: bool = False
+    """Whether the peer knows that every store that an end names has adopted it."""
     proxy: bool = False
     """Whether the peer announces the source, which is away, as its proxy."""
     reg_id: int = 0
@@ -58,19 +57,26 @@ class SourceKnowledge:
     """The newest stable marker and every later one."""
     takes_data: bool = True
     """Whether the peer keeps messages of the topic."""
-    ended_epoch: int = 0
-    """The highest epoch of the source's deleted streams; 0: no stream was deleted."""
+    generation: int = 0
+    """The generation of the begun epoch, as in Registration."""
     ended_receivers: tuple[EndedReceiver, ...] = ()
     may_miss_receivers: bool = False
     """Whether the peer may lack receivers that are registered."""
     spent_receiver_epoch: int = 0
     """The highest epoch in which any receiver was deregistered."""
-    deleted_upto: int = 0
-    """The epoch up to which the peer was told to delete the source."""
     finished: bool = False
     """Whether the source is finished at the peer (quorate.store.rules.finished)."""
     owner: Owner = Owner.UNKNOWN
     """Whether the peer has heard of the owner within the state lifetime."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the begun epoch is an end."""
+        return is_end(self.begun_epoch, self.generation)
+
+    def is_older_than(self, generation: int) -> bool:
+        """Return whether the peer has begun, and nothing of this generation yet."""
+        return 0 < self.begun_epoch < generation
 
 
 UNKNOWN = SourceKnowledge()

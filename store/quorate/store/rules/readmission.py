@@ -26,7 +26,7 @@ from quorate.protocol.recovery import (
     NeedMore,
     Promise,
     decide,
-    ended_upto,
+    is_end,
     newness,
 )
 from quorate.store.rules.identity_records import End
@@ -59,7 +59,7 @@ class Stay:
 class Ask:
     """Peers must be asked about this very source first, as they did not mention it.
 
-    A source that all stores have deleted is mentioned only if asked for.
+    An end that all stores have adopted is mentioned only if asked for.
     """
 
     addresses: frozenset[str]
@@ -91,12 +91,17 @@ class Adoption:
     """The number below which some store has let go; nothing below is fetched."""
     marker: Marker | None = None
     """The newest that was committed with what is taken over, or was let go."""
-    ended_epoch: int = 0
-    """Up to here epochs were of streams that are deleted."""
+    generation: int = 0
+    """The generation of the begun epoch, as in Registration."""
     ended_receivers: Mapping[int, End] = field(default_factory=dict)
     """By session ID."""
     spent_receiver_epoch: int = 0
     """The highest in which any receiver was over."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the begun epoch is an end."""
+        return is_end(self.begun_epoch, self.generation)
 
 
 def names_of(
@@ -143,7 +148,7 @@ def leave(
 
     asked: the addresses of the peers that answered a question about this very source.
     """
-    known = {answer.address: as_told(answer.knowledge(name)) for answer in answers}
+    known = {answer.address: answer.knowledge(name) for answer in answers}
     vouching = {answer.address for answer in answers if answer.vouches(name)}
     newest = max([own, *known.values()], key=newness)
     promised_epoch, promised_to = _highest_promise([own, *known.values()])
@@ -180,7 +185,9 @@ def leave(
     sure_of_receivers = [
         knowledge
         for address, knowledge in known.items()
-        if address in vouching and called[address] in everyone - {me}
+        if address in vouching
+        and called[address] in everyone - {me}
+        and not knowledge.is_older_than(newest.generation)
     ]
     promises = _promises(me, own, called, known, trusted, newest)
     match decide(policies[-1], promises):
@@ -213,27 +220,9 @@ def leave(
         tuple(record for each in known.values() for record in each.poison),
         decision.retained_from,
         decision.marker,
-        ended_upto(promises.values()),
+        decision.generation,
         merged(sure_of_receivers),
         spent_epoch(known.values()),
-    )
-
-
-def as_told(known: SourceKnowledge) -> SourceKnowledge:
-    """Return the part of a peer's knowledge of a source that counts.
-
-    If the peer deleted the source, and vouches for that, only the end of its streams counts. The
-    streams up to that end count at no store. A later end that the peer was only told of may not
-    have happened everywhere, so it does not count.
-    """
-    if not known.deletion or known.limbo:
-        return known
-    return SourceKnowledge(
-        known.promised_epoch,
-        known.promised_to,
-        information=known.information,
-        ended_epoch=max(known.begun_epoch, known.ended_epoch),
-        spent_receiver_epoch=known.spent_receiver_epoch,
     )
 
 
@@ -295,7 +284,7 @@ def _promises(
             markers=each.markers,
             losses=each.accepted_losses,
             retained_from=each.retained_from,
-            ended_epoch=each.ended_epoch,
+            generation=each.generation,
         )
         for store, each in everything.items()
     }

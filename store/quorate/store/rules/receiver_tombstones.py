@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from quorate.protocol.identity import SourceName
 from quorate.store.rules.identity_records import End
 from quorate.store.rules.peer_knowledge import (
+    UNKNOWN,
     Heard,
     SourceKnowledge,
 )
@@ -79,11 +80,11 @@ def merged(known: Iterable[SourceKnowledge]) -> dict[int, End]:
 
     It is settled if all say so that know it. Those of a stream that is over say nothing.
     """
-    told = [each for each in known if not each.deletion]
-    over = max((each.ended_epoch for each in told), default=0)
+    told = list(known)
+    over = max(told, key=lambda each: each.begun_epoch, default=UNKNOWN).generation
     ended: dict[int, End] = {}
     for each in told:
-        if 0 < each.begun_epoch <= over:
+        if each.is_older_than(over):
             continue
         for one in each.ended_receivers:
             so_far = ended.get(one.session_id)
@@ -99,8 +100,8 @@ def news(state: SourceState, told: Iterable[SourceKnowledge]) -> Iterator[tuple[
 
     A peer that is in limbo may remember what was settled long ago.
     """
-    over = state.registration.ended_epoch
-    sure = [each for each in told if not each.limbo and not 0 < each.begun_epoch <= over]
+    over = state.registration.generation
+    sure = [each for each in told if not (each.limbo or each.is_older_than(over))]
     for session_id, end in merged(sure).items():
         if not end.settled and end.epoch > state.ended_upto(session_id):
             yield session_id, end.epoch
@@ -138,7 +139,7 @@ class Said:
     def of(source: SourceName, heard: Heard) -> Said:
         """The part of an answer."""
         known = heard.answer.sources.get(source)
-        has_source = known is not None and not known.deletion
+        has_source = known is not None and not known.ended
         return Said(
             heard.asked,
             heard.answer.vouches(source),

@@ -39,8 +39,8 @@ class PeerView:
     retained_from: int = 0
     """The lowest number not let go. Everything below was stable."""
     markers: tuple[Marker, ...] = ()
-    ended_epoch: int = 0
-    """The highest epoch of the source's deleted streams; 0: no stream was deleted."""
+    generation: int = 0
+    """The generation of the begun epoch, as in Registration."""
     incarnation: bytes = b""
     finished: bool = False
     """Whether the source is finished at the peer."""
@@ -69,8 +69,8 @@ class OwnView:
     """The lowest number not let go, here or elsewhere."""
     takes_data: bool = True
     """Whether the store keeps messages of the topic."""
-    ended_epoch: int = 0
-    """The highest epoch of the source's deleted streams; 0: no stream was deleted."""
+    generation: int = 0
+    """The generation of the begun epoch, as in Registration."""
 
 
 @dataclass(frozen=True, slots=True)

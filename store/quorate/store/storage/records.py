@@ -17,7 +17,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import INSTANCE_BYTES_MAX, NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.protocol.recovery import Marker
+from quorate.protocol.recovery import Marker, is_end
 from quorate.v1.messages_pb2 import Membership, SourceInformation
 from quorate.v1.store_pb2 import Greeting, StoreInventory
 
@@ -121,8 +121,9 @@ class Registration:
     """Whether the source said goodbye and has not come back since."""
     taken_over: bool = False
     """Whether the promise comes from peers. It counts once its instance has asked here for it."""
-    ended_epoch: int = 0
-    """The highest epoch of streams that were deleted, here or at other stores; 0: none was."""
+    generation: int = 0
+    """The epoch of the end that the stream began after; 0: the source never ended. An end has its
+    own epoch here."""
     by_take_over: bool = False
     """Whether the instance with the promise was told to take over from another one."""
     fences: bool = False
@@ -135,9 +136,14 @@ class Registration:
     """The highest epoch in which a receiver of the source ended; 0: none did. See
     receiver_tombstones.spend."""
 
+    @property
+    def ended(self) -> bool:
+        """Whether the begun epoch is an end."""
+        return is_end(self.begun_epoch, self.generation)
+
 
 _REGISTRATION = struct.Struct(">BQQQBHHHII")
-_CLEAN, _TAKEN_OVER, _ENDED, _FENCES, _MAY_MISS, _SPENT, _BY_TAKE_OVER = 1, 2, 4, 8, 16, 32, 64
+_CLEAN, _TAKEN_OVER, _GENERATION, _FENCES, _MAY_MISS, _SPENT, _BY_TAKE_OVER = 1, 2, 4, 8, 16, 32, 64
 _REGISTRATION_VERSION = 1
 
 
@@ -153,7 +159,7 @@ def pack_registration(record: Registration) -> bytes:
         record.begun_epoch,
         record.clean * _CLEAN
         | record.taken_over * _TAKEN_OVER
-        | bool(record.ended_epoch) * _ENDED
+        | bool(record.generation) * _GENERATION
         | record.fences * _FENCES
         | record.may_miss_receivers * _MAY_MISS
         | bool(record.spent_receiver_epoch) * _SPENT
@@ -164,7 +170,7 @@ def pack_registration(record: Registration) -> bytes:
         len(membership),
         len(information),
     )
-    epochs = (record.ended_epoch, record.spent_receiver_epoch)
+    epochs = (record.generation, record.spent_receiver_epoch)
     optional = (_U64.pack(epoch) if epoch else b"" for epoch in epochs)
     return b"".join((head, topic, record.promised_to, terms, membership, information, *optional))
 
@@ -175,9 +181,9 @@ def unpack_registration(value: bytes) -> Registration:
         if version != _REGISTRATION_VERSION:
             raise Malformed(f"a registration has version {version}")
         lengths[2] *= _PAIR.size
-        lengths += (_U64.size if flags & flag else 0 for flag in (_ENDED, _SPENT))
+        lengths += (_U64.size if flags & flag else 0 for flag in (_GENERATION, _SPENT))
         parts = _cut(value, _REGISTRATION.size, lengths)
-        topic, instance, terms, membership, information, ended, spent = parts
+        topic, instance, terms, membership, information, generation, spent = parts
         return Registration(
             SourceName(topic.decode(), session_id),
             promised,
@@ -188,7 +194,7 @@ def unpack_registration(value: bytes) -> Registration:
             SourceInformation.FromString(information) if information else None,
             bool(flags & _CLEAN),
             bool(flags & _TAKEN_OVER),
-            _U64.unpack(ended)[0] if ended else 0,
+            _U64.unpack(generation)[0] if generation else 0,
             bool(flags & _BY_TAKE_OVER),
             bool(flags & _FENCES),
             bool(flags & _MAY_MISS),

@@ -57,8 +57,8 @@ class LagWatch:
     def _lack(self, source: SourceName, answers: list[PeerAnswer]) -> Lack | None:
         core, found = self._engine.core, None
         state = core.sources.get(source)
-        if state is None and core.identities.ended_epoch(source):
-            return None  # it was deregistered here
+        if state is None and source in core.identities.ended:
+            return None  # it has ended here
         for answer in answers:
             peer = answer.knowledge(source)
             names: set[str] = set()

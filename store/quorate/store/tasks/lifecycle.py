@@ -1,7 +1,7 @@
 """The keeper of identities: their signs of life, their lifetimes, and their deregistration.
 
-The decisions are made in quorate.store.rules (lifetimes, source_tombstones, receiver_tombstones,
-deregistration). Here they are only carried out.
+The decisions are made in quorate.store.rules (lifetimes, expiry, ended_sources, deregistration,
+receiver_tombstones). Here they are only carried out.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from quorate.protocol.errors import (
     Deregistered,
@@ -20,7 +22,9 @@ from quorate.protocol.errors import (
     StorageUnreadable,
 )
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import NOTHING
+from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
+from quorate.protocol.stream_end import AskBegin, StreamEnd
+from quorate.protocol.wire import membership_to_wire, source_from_wire, source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rules import (
     receiver_positions,
@@ -29,21 +33,27 @@ from quorate.store.rules import (
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.changes import Agenda
 from quorate.store.rules.deregistration import (
-    Verdict,
     check_receiver,
-    deregistered_elsewhere,
-    judge_source,
-    judge_unused,
+    is_unused,
+)
+from quorate.store.rules.ended_sources import (
+    EndedSource,
+    View,
+    is_durable,
+    is_settled,
+    may_be_unlisted,
+    rows_gone,
 )
 from quorate.store.rules.epochs import check_step
+from quorate.store.rules.expiry import is_first_silent, may_expire
 from quorate.store.rules.finished import closed_elsewhere, is_over_everywhere
-from quorate.store.rules.identity_records import Tombstone
 from quorate.store.rules.lifetimes import (
     CONFIRM_SECONDS,
     Observed,
     Who,
     milliseconds,
 )
+from quorate.store.rules.named_stores import known_to_receivers, policies
 from quorate.store.rules.peer_knowledge import (
     Heard,
     PeerAnswer,
@@ -55,27 +65,14 @@ from quorate.store.rules.source_state import (
     Ending,
     SourceState,
 )
-from quorate.store.rules.source_tombstones import (
-    View,
-    awaited,
-    begun_anew,
-    deregistered_since,
-    gone_everywhere,
-    had_nothing,
-    is_heard_of,
-    known_to_receivers,
-    lives_on,
-    may_expire,
-    policies,
-    rows_gone,
-    settled,
-)
 from quorate.store.rules.store_names import policy_name
 from quorate.store.storage.interface import Write
 from quorate.store.storage.records import Registration
 from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.proxy import Proxying
 from quorate.store.turns import Turn
+from quorate.transport.stream_end import grant_of, word_of
+from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.messages_pb2 import SourceInformation
 
@@ -86,7 +83,24 @@ LOOK_SECONDS = 0.5
 REST_FACTOR = 20
 """A look is followed by a rest that is this many times as long."""
 PURGE_ROWS = 1000
-"""The count of rows of a deleted source that are removed at a time."""
+"""The count of rows of an ended source that are removed at a time."""
+
+
+class AskedEnd(NamedTuple):
+    """A request for one of the two steps by which a source ends."""
+
+    source: SourceName
+    epoch: int
+    instance: bytes
+    membership: v1.Membership | None = None
+    """The policies that the end names; None: only the promise is asked for."""
+    incarnation: bytes = b""
+    """The incarnation of this store that made the promise, as the asking party heard it."""
+    decided_epoch: int = 0
+    expired: bool = False
+    """Whether a store asks, because the state lifetime is over."""
+    durable: bool = False
+    """Whether the end is on a stable set of stores."""
 
 
 class Keeper:
@@ -100,10 +114,13 @@ class Keeper:
         losses: Losses,
         deletion_grace: float,
         clock: Callable[[], float] = time.monotonic,
+        draw: Callable[[], bytes] = lambda: uuid.uuid4().bytes,
     ) -> None:
-        """deletion_grace: seconds for which the messages of deleted sources are kept.
+        """Keep the identities of this store.
 
-        clock: the monotonic clock that dates the peers' answers.
+        - deletion_grace: the seconds for which the messages of ended sources are kept.
+        - clock: the monotonic clock that dates the peers' answers.
+        - draw: makes the instance that ends a source whose time is over.
         """
         self._engine = engine
         self._core = engine.core
@@ -114,12 +131,13 @@ class Keeper:
         self._losses = losses
         self._grace = deletion_grace
         self._clock = clock
+        self._draw = draw
         self._agenda = Agenda(engine.news, engine.core.sources)
         self._forgetting = Forgetting()
         self._finished_since: dict[SourceName, float] = {}
         """The time when this store found each source finished, in seconds by the clock."""
         self._unread: set[SourceName] = set()
-        """Deleted sources that stay as they are because rows of them are unreadable."""
+        """Ended sources that stay as they are because rows of them are unreadable."""
 
     @property
     def observed(self) -> Observed:
@@ -161,12 +179,11 @@ class Keeper:
         await self._proxying.look(steady, Turn(self._clock))
 
     async def _look_at_all(self, due: Iterable[SourceName], told: Sequence[PeerAnswer]) -> None:
-        """Look at all deleted sources, and at those of the others that are due."""
+        """Look at all sources that have ended, and at those of the others that are due."""
         turn = Turn(self._clock)
-        for source, tombstone in list(self._identities.tombstones.items()):
+        for known in list(self._identities.ended.values()):
             await turn.pause()
-            if self._identities.tombstones.get(source) is tombstone:
-                await self._try_to_look_at_deleted(source, tombstone)
+            await self._try_to_look_at_ended(known)
         for source in due:
             await turn.pause()
             if (state := self._core.sources.get(source)) is None:
@@ -211,21 +228,12 @@ class Keeper:
         overdue = await self._overdue_receivers(state, turn)
         if self._core.sources.get(state.name) is not state:
             return
-        told = [known for each in answers if (known := each.sources.get(state.name)) is not None]
-        for known in told:
-            if deregistered_elsewhere(state, known, told):
-                _log.info("%s was deregistered while this store was away", state.name)
-                await self._bury(state, store_v1.DELETION_DEREGISTERED, known.deleted_upto)
-                return
         is_in_limbo = bool(self._core.limbo_of(state))
-        if not is_in_limbo and await self._forget_finished(state):
-            return
-        if self._is_over(state):
-            _log.warning("%s is deleted: its state lifetime is over", state.name)
-            await self._bury(state, store_v1.DELETION_EXPIRED)
+        if not is_in_limbo and (await self._forget_finished(state) or await self._expire(state)):
             return
         if is_in_limbo:
             return  # readmission comes first
+        told = [known for each in answers if (known := each.sources.get(state.name)) is not None]
         writes = self._hear_of_ends(state, told)
         if closed_elsewhere(state, told):
             state.registration = replace(state.registration, clean=True)
@@ -239,16 +247,54 @@ class Keeper:
         if writes:
             await self._write(state, writes)
 
-    def _is_over(self, state: SourceState) -> bool:
-        """Return whether the lifetime of a source is over at so many stores that it may expire.
+    # Sources whose time is over.
+
+    async def _expire(self, state: SourceState) -> bool:
+        """End a source whose state lifetime is over at enough stores. Return whether it has ended.
 
         Only answers within one lifetime count: there was a moment when none of these stores heard.
         """
-        who = Who(state.name)
+        who, record = Who(state.name), state.registration
         if not self._lives.overdue(who):
             return False
-        since = self._clock() - self._lives.lifetimes(who).kept_for
-        return may_expire(state.registration, self._view(state.registration, since))
+        if not (record.begun_epoch or state.held.ranges):
+            _log.info("%s never began: only its promise is kept", state.name)
+            endings = self._core.remove(state.name, Deregistered(f"Source {state.name}"))
+            await self._gone(state, self._identities.shelve(state, self._core.reg_ids), endings)
+            return True
+        view = self._view(record, self._clock() - self._lives.lifetimes(who).kept_for)
+        if may_expire(record, view) and is_first_silent(state.name, view):
+            await self._end_everywhere(record, view)
+        return self._core.sources.get(state.name) is not state
+
+    async def _end_everywhere(self, record: Registration, view: View) -> None:
+        """Act as the coordinator of an end. Each store is asked once; the next look asks again."""
+        source, instance = record.name, self._draw()
+        known = [record.promised_epoch]
+        known += (peer.knowledge(source).promised_epoch for peer in view.peers.values())
+        epoch = max(known) + 1
+        end = StreamEnd(str(source), [view.me, *sorted(view.peers)], ())
+        addresses = {view.me: "", **{name: peer.address for name, peer in view.peers.items()}}
+        for _ in ("promises", "begins", "enough have begun"):
+            for store in end.stores:
+                step = end.step(store) if store in addresses else None
+                if step is None:
+                    continue
+                asked = AskedEnd(source, epoch, instance, expired=True)
+                if isinstance(step, AskBegin):
+                    membership = membership_to_wire(step.membership)
+                    asked = asked._replace(
+                        membership=membership, incarnation=step.incarnation, durable=step.durable
+                    )
+                try:
+                    await self._take_step(end, store, asked, addresses[store])
+                except QuorateError as error:
+                    end.failed(store, error)
+        if not end.done:
+            reasons = "; ".join(map(str, end.failures.values()))
+            _log.info(
+                "%s is to end, as its state lifetime is over, but not yet: %s", source, reasons
+            )
 
     async def _overdue_receivers(self, state: SourceState, turn: Turn) -> list[int]:
         """Return the receivers whose time is over. A source may have many."""
@@ -336,125 +382,60 @@ class Keeper:
         while writes := rows_gone(self._engine.reads, state.reg_id, PURGE_ROWS):
             await self._engine.writer.durable(self._engine.submit(state, writes))
 
-    # Sources that are deleted.
-
-    async def _bury(self, state: SourceState, cause: store_v1.Deletion, upto: int = 0) -> None:
-        blind = bool(self._core.limbo_of(state))
-        endings = self._core.remove(state.name, Deregistered(f"Source {state.name}"))
-        writes = self._identities.bury(
-            state, cause, self._core.reg_ids, self._clock(), blind=blind, upto=upto
-        )
-        await self._gone(state, writes, endings)
+    # Sources that have ended.
 
     async def _gone(
         self, state: SourceState, writes: Sequence[Write], endings: tuple[Ending, ...]
     ) -> None:
-        self._engine.announced.discard(state.name)
+        self._engine.has_ended(state.name)
         self._finished_since.pop(state.name, None)
         self._forgetting.deleted(state.name)
-        self._unread.discard(state.name)
         await self._engine.made_durable(state, Change(None, tuple(writes), endings))
 
-    async def _try_to_look_at_deleted(self, source: SourceName, tombstone: Tombstone) -> None:
-        """Look at a deleted source; an unreadable row of it must not stop other sources."""
+    async def _try_to_look_at_ended(self, known: EndedSource) -> None:
+        """Look at an ended source; an unreadable row of it must not stop other sources."""
+        source = known.state.name
+        if not self._is_ended(known) or known.state.limbo or not known.epoch:
+            return
+        self._finished_since.pop(source, None)
+        self._forgetting.deleted(source)
         try:
-            await self._look_at_deleted(source, tombstone)
+            await self._look_at_ended(known)
         except StorageUnreadable as error:
             if source not in self._unread:
-                _log.warning("the rest of %s, which was deleted, stays on disk: %s", source, error)
+                _log.warning("the rest of %s, which has ended, stays on disk: %s", source, error)
             self._unread.add(source)
         else:
             self._unread.discard(source)
 
-    async def _look_at_deleted(self, source: SourceName, tombstone: Tombstone) -> None:
-        identities, view = self._identities, self._view(tombstone.registration)
-        if source in self._core.sources:
-            writes = identities.replaced(source)  # it was taken up again from a peer
-            await self._engine.writer.durable(self._engine.writer.submit(writes))
-            return
-        if upto := deregistered_since(tombstone, view):
-            _log.info("%s was deregistered again while this store was away", source)
-            writes = identities.deregistered(source, upto, self._clock())
-            await self._engine.writer.durable(self._engine.writer.submit(writes))
-            return
-        is_gone = self._is_gone_at_once(source, tombstone, view)
-        if source not in identities.settled:
-            self._judge_settled(source, tombstone, view, is_gone)
-        is_settled = source in identities.settled
-        if is_settled and lives_on(tombstone, view):
-            if had_nothing(tombstone):
-                await self._bring_back(source, tombstone, view)  # the promise may be for that
-            else:
-                await self.make_way(source)  # this store has a part in the one that is new
-            return
-        if is_gone:
-            identities.unlisted.add(source)
-        elif not is_settled and (lives_on(tombstone, view) or is_heard_of(tombstone, view)):
-            await self._bring_back(source, tombstone, view)
-            return
-        if not tombstone.emptied and self._grace_is_over(source, tombstone):
-            await self._purge(source)
+    def _is_ended(self, known: EndedSource) -> bool:
+        return self._identities.ended.get(known.state.name) is known
 
-    def _judge_settled(
-        self, source: SourceName, tombstone: Tombstone, view: View, is_gone: bool
-    ) -> None:
-        if settled(tombstone, view, is_gone):
-            self._identities.settled.add(source)
-            self._engine.waits_for.pop(source, None)
-        else:
-            self._engine.waits_for[source] = awaited(tombstone, view)
-
-    def _is_gone_at_once(self, source: SourceName, tombstone: Tombstone, view: View) -> bool:
-        """Return whether at one moment no other store had the deleted source any longer.
-
-        All of them said so, and each said it again when it was asked after that.
-        """
-        seemed_gone = self._identities.seemed_gone
-        if not gone_everywhere(tombstone, view):
-            seemed_gone.pop(source, None)
-            return False
-        since = seemed_gone.setdefault(source, self._clock())
-        return gone_everywhere(tombstone, self._view(tombstone.registration, since))
-
-    async def _bring_back(self, source: SourceName, tombstone: Tombstone, view: View) -> None:
-        identities, anew = self._identities, begun_anew(tombstone, view)
-        if anew or tombstone.dropped:
-            # Old rows of the index would mix with those of the batches taken from now on.
-            await self._purge_all(source)
-        if source not in identities.tombstones:
-            return  # the source has registered anew meanwhile
-        _log.warning("%s was deleted here, but lives on elsewhere: it is back", source)
-        self._engine.waits_for.pop(source, None)
-        state, writes = identities.bring_back(source, self._core.reg_ids, anew=anew)
-        state.takes_data = self._core.takes_data(source.topic)
-        self._core.sources[source] = state
-        self._losses.count_again(state)
-        await self._write(state, writes)
+    async def _look_at_ended(self, known: EndedSource) -> None:
+        view, writes = self._view(known.state.registration), list[Write]()
+        if not known.durable and is_durable(known, view):
+            writes += self._identities.became_durable(known, self._core.reg_ids)
+        if not known.settled and is_settled(known, view):
+            known.settled = True
+            writes.append(known.row())
+        elif not known.unlisted and may_be_unlisted(known, view):
+            known.unlisted = True
+        if writes:
+            await self._write(known.state, writes)
+        theirs = (peer.knowledge(known.state.name) for peer in view.peers.values())
+        has_begun_anew = any(each.begun_epoch > known.epoch for each in theirs)
+        if known.being_emptied and (has_begun_anew or self._grace_is_over(known)):
+            await self._purge(known)
 
     def _view(self, record: Registration, since: float = 0.0) -> View:
-        """Return the answers of reachable peers to questions after a time.
-
-        Of a deleted source only answers since its deletion count. Older answers of peers that are
-        silent now do not count: the source may be back there.
-        """
-        since = max(since, self._identities.buried_at.get(record.name, 0.0))
+        """Return the answers of reachable peers to questions after a time."""
         told = {
             store: each.answer
             for store, each in self._peers.answering().items()
             if each.asked > since
         }
-        heard = _by_names(told, record.information)
-        if (newest := _newest_of_deleted(record, told.values())) is not None:
-            for name, answer in _by_names(told, newest).items():
-                # The source may have other names for its stores since. None may mean two of them.
-                if heard.setdefault(name, answer) is not answer:
-                    del heard[name]
-        answered = {answer.address for answer in told.values()}
-        return View(
-            policy_name(self._core.store, self._engine.address, record.information),
-            heard,
-            self._peers.addresses <= answered,
-        )
+        me = policy_name(self._core.store, self._engine.address, record.information)
+        return View(me, _by_names(told, record.information))
 
     def _heard_by_name(self, record: Registration) -> dict[str, Heard]:
         """The peers that can be heard, by the names that the source's policies use."""
@@ -463,33 +444,26 @@ class Keeper:
             for name, each in self._peers.answering().items()
         }
 
-    def _grace_is_over(self, source: SourceName, tombstone: Tombstone) -> bool:
+    def _grace_is_over(self, known: EndedSource) -> bool:
         observed = self._lives.observed
-        if source in self._identities.buried_at:
-            return observed.wall - tombstone.deleted >= self._grace
+        if known.of_this_run:
+            return observed.wall - known.ended_at >= self._grace
         confirmed = observed.now >= min(CONFIRM_SECONDS, self._grace)
-        return confirmed and observed.age(tombstone.deleted, None) >= self._grace
+        return confirmed and observed.age(known.ended_at, None) >= self._grace
 
-    async def _purge(self, source: SourceName) -> None:
-        tombstones, reg_ids = self._identities.tombstones, self._core.reg_ids
-        if (tombstone := tombstones.get(source)) is None:
-            return
+    async def _purge(self, known: EndedSource) -> None:
         # A late row of this source must not appear under its RegID once another source has it.
-        await self._engine.written_under(tombstone.reg_id)
-        if tombstones.get(source) is not tombstone:
-            return
-        writes = self._identities.purge(source, self._engine.reads, PURGE_ROWS, reg_ids)
-        await self._engine.writer.durable(self._engine.writer.submit(writes))
-
-    async def _purge_all(self, source: SourceName) -> None:
-        tombstones = self._identities.tombstones
-        while (tombstone := tombstones.get(source)) is not None and not tombstone.emptied:
-            await self._purge(source)
+        await self._engine.written_under(known.state.reg_id)
+        if self._is_ended(known) and known.being_emptied:
+            reads, reg_ids = self._engine.reads, self._core.reg_ids
+            await self._write(
+                known.state, self._identities.purge(known, reads, PURGE_ROWS, reg_ids)
+            )
 
     async def make_way(self, source: SourceName) -> None:
-        """Remove the rest of a deleted source if that may register again as an unknown one."""
-        if source in self._identities.settled:
-            await self._purge_all(source)
+        """Remove the rest of an ended stream if the source may begin again."""
+        while (known := self._identities.ended.get(source)) is not None and known.being_emptied:
+            await self._purge(known)
 
     # Requests.
 
@@ -514,55 +488,85 @@ class Keeper:
         unused_promise_to: bytes,
         instance: bytes = b"",
     ) -> store_v1.DeregisterResponse:
-        """End a source, or a receiver of it. Do nothing if there is none.
+        """End a receiver, or take back an unused promise. Do nothing if there is none.
 
         Raises Fenced, EpochTooFar, InLimbo, StorageFailed.
         """
         if receiver:
             return await self._deregister_receiver(source, receiver, epoch, instance)
-        state = self._core.sources.get(source)
+        state, answer = self._core.sources.get(source), store_v1.DeregisterResponse()
+        answer.last_sequence = NOTHING
         if state is None:
-            if unused_promise_to:
-                # The promise was deleted with the source; returning it must not deregister that.
-                return store_v1.DeregisterResponse(last_sequence=NOTHING)
-            return await self._deregister_again(source, epoch)
-        if unused_promise_to:
-            verdict = judge_unused(state, epoch, unused_promise_to)
-            self._identities.gave_up(state, epoch, unused_promise_to)
-        else:
-            check_step(str(source), self._core.store, epoch, state.registration.promised_epoch)
-            verdict = judge_source(state, epoch, instance)
-        high = state.held.high
-        if verdict is Verdict.BURY:
-            _log.warning("%s is deregistered, and its messages are deleted", source)
-            record = state.registration
-            state.registration = replace(record, promised_epoch=max(epoch, record.promised_epoch))
-            await self._bury(state, store_v1.DELETION_DEREGISTERED, epoch)
-        elif verdict is Verdict.FORGET:
+            known = self._identities.ended.get(source)
+            if known is not None and known.state.registration.promised_to == unused_promise_to:
+                self._identities.give_reg_id_back(known, self._core.reg_ids)
+            return answer
+        self._identities.gave_up(state, epoch, unused_promise_to)
+        answer.reg_id = state.reg_id
+        if is_unused(state, epoch, unused_promise_to):
             _log.info("%s is forgotten: it never began", source)
             endings = self._core.remove(source, Deregistered(f"Source {source}"))
             await self._gone(state, self._identities.forget(state, self._core.reg_ids), endings)
-        return store_v1.DeregisterResponse(reg_id=state.reg_id, last_sequence=high)
+        return answer
 
-    async def _deregister_again(
-        self, source: SourceName, epoch: int
-    ) -> store_v1.DeregisterResponse:
-        tombstone = self._identities.tombstones.get(source)
-        if tombstone is None:
-            if reason := self._core.standing.limbo:
-                raise InLimbo(str(source), self._core.store, reason)
+    async def end_source(self, asked: AskedEnd) -> store_v1.DeregisterResponse:
+        """Take one of the two steps by which a source ends, durable on return.
+
+        Raises Fenced, Deregistered, SourceActive, EpochTooFar, NotRegistered, InLimbo,
+        StorageFailed.
+        """
+        core, incarnation = self._core, self._core.standing.record.incarnation
+        answer = self._told_of(asked.source)
+        if asked.membership is None:
+            promise = core.promise_end(
+                asked.source,
+                asked.epoch,
+                asked.instance,
+                asked.decided_epoch,
+                expired=asked.expired,
+            )
+            promised = await self._engine.made_durable(promise.answer.state, promise)
+            record = promised.registration
+            answer.limbo, answer.limbo_reason = bool(promised.limbo), promised.limbo
+            answer.begun_epoch = record.begun_epoch
+            if promised.membership is not None:
+                answer.membership.CopyFrom(promised.membership)
+            if record.information is not None:
+                answer.information.CopyFrom(record.information)
+        else:
+            change = core.begin_end(
+                asked.source, asked.epoch, asked.membership, asked.instance, asked.incarnation
+            )
+            if change.writes:
+                what = "is deleted: its state lifetime is over"
+                what = what if asked.expired else "is deregistered, and its messages are deleted"
+                _log.warning("%s %s", asked.source, what)
+            self._engine.has_ended(asked.source)
+            known, void = self._identities.ended[asked.source], list[Write]()
+            if asked.durable and not known.durable:
+                void = self._identities.became_durable(known, core.reg_ids)
+            change = replace(change, writes=(*change.writes, *void))
+            await self._engine.made_durable(known.state, change)
+        if incarnation != core.standing.record.incarnation:
+            reason = "it was found to be a copy, or put back from one"
+            raise InLimbo(str(asked.source), core.store, reason)
+        answer.incarnation = incarnation
+        answer.known_stores.extend(core.standing.known())
+        return answer
+
+    def _told_of(self, source: SourceName) -> store_v1.DeregisterResponse:
+        """Return an answer with the RegID and the last number of a source, or of what it was."""
+        known = self._identities.ended.get(source)
+        state = self._core.sources.get(source) or (known.former if known is not None else None)
+        if state is None:
             return store_v1.DeregisterResponse(last_sequence=NOTHING)
-        check_step(str(source), self._core.store, epoch, tombstone.registration.promised_epoch)
-        writes = self._identities.deregistered(source, epoch, self._clock())
-        await self._engine.writer.durable(self._engine.writer.submit(writes))
-        return store_v1.DeregisterResponse(
-            reg_id=tombstone.reg_id, last_sequence=tombstone.held.high
-        )
+        return store_v1.DeregisterResponse(reg_id=state.reg_id, last_sequence=state.held.high)
 
     async def _deregister_receiver(
         self, source: SourceName, receiver: int, epoch: int, instance: bytes
     ) -> store_v1.DeregisterResponse:
-        state = self._core.sources.get(source)
+        known = self._identities.ended.get(source)
+        state = self._core.sources.get(source) or (known.former if known is not None else None)
         if state is None:
             # The source may come back to this store, which would not remember the end.
             if reason := self._core.limbo_without(source):
@@ -580,6 +584,17 @@ class Keeper:
         await self._write(state, self._identities.end_receiver(state, receiver, epoch, reg_ids))
         return answer
 
+    async def _take_step(self, end: StreamEnd, store: str, asked: AskedEnd, address: str) -> None:
+        """Ask one store, perhaps this one, for a step of an end. address: empty for this store."""
+        if address:
+            answer = await self._peers.end_source(address, request_of(asked))
+        else:
+            answer = await self.end_source(asked)
+        if asked.membership is None:
+            end.promised(store, *grant_of(answer))
+        else:
+            end.begun(store, word_of(answer), durable=asked.durable)
+
     async def _write(self, state: SourceState, writes: Sequence[Write]) -> None:
         await self._engine.writer.durable(self._engine.submit(state, writes))
 
@@ -596,14 +611,30 @@ def _by_names(
     return {policy_name(store, each.address, information): each for store, each in told.items()}
 
 
-def _newest_of_deleted(
-    record: Registration, told: Iterable[PeerAnswer]
-) -> SourceInformation | None:
-    """Return the source's newest information at stores that deleted it.
+def asked_of(request: store_v1.DeregisterRequest) -> AskedEnd:
+    """Return a request for a step of an end, from the wire. Raises InvalidArgument."""
+    return AskedEnd(
+        source_from_wire(request.source),
+        request.epoch,
+        request.instance,
+        request.membership if request.HasField("membership") else None,
+        request.incarnation,
+        request.decided_epoch,
+        request.expired,
+        request.durable,
+    )
 
-    Only stores that began a higher epoch than this one count.
-    """
-    known = (answer.knowledge(record.name) for answer in told)
-    gone = [each for each in known if each.deletion and each.begun_epoch > record.begun_epoch]
-    newest = max(gone, key=lambda each: each.begun_epoch, default=None)
-    return newest.information if newest is not None else None
+
+def request_of(asked: AskedEnd) -> store_v1.DeregisterRequest:
+    """Return the request for a step of an end, as it is on the wire."""
+    return store_v1.DeregisterRequest(
+        source=source_to_wire(asked.source),
+        epoch=asked.epoch,
+        instance=asked.instance,
+        membership=asked.membership,
+        incarnation=asked.incarnation,
+        decided_epoch=asked.decided_epoch,
+        expired=asked.expired,
+        durable=asked.durable,
+        protocol_version=PROTOCOL_VERSION,
+    )

@@ -197,11 +197,11 @@ def _changed(
 ) -> tuple[Collection[SourceName], dict[SourceName, SourceKnowledge]]:
     """Return the sources that may have changed, and what the peer knows of all its sources now.
 
-    changed: all deleted sources that the peer still names are among them.
+    changed: all ended sources that the peer still names are among them.
     """
-    deleted = [source for source, known in before.items() if known.deletion]
+    ended = [source for source, known in before.items() if known.ended]
     sources = dict(before)
-    for source in (*deleted, *gone):
+    for source in (*ended, *gone):
         sources.pop(source, None)
     sources.update(changed)
-    return dict.fromkeys((*deleted, *gone, *changed)), sources
+    return dict.fromkeys((*ended, *gone, *changed)), sources

@@ -35,7 +35,7 @@ from quorate.store.tasks.peer_answers import (
 )
 from quorate.transport.channels import LastingChannel, open_channel
 from quorate.transport.delays import pause
-from quorate.transport.failures import error_from_call
+from quorate.transport.failures import error_from_call, errors_of
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
 
@@ -49,6 +49,8 @@ GONE_MAX = 10_000
 """The sources that are gone of which a store remembers that they changed, at most."""
 ANSWER_SECONDS_MAX = 10.0
 """A peer whose answer takes longer counts as away."""
+END_SECONDS_MAX = 3.0
+"""Seconds for a peer to take a step by which a source ends. One peer is asked after the other."""
 
 
 @dataclass(slots=True)
@@ -233,6 +235,16 @@ class Peers:
 
         await asyncio.gather(*(ask(each) for each in self._peers if each.address in addresses))
         return told
+
+    async def end_source(
+        self, address: str, request: store_v1.DeregisterRequest
+    ) -> store_v1.DeregisterResponse:
+        """Ask a peer for a step of an end. Raises QuorateError."""
+        with errors_of(address):
+            answer: store_v1.DeregisterResponse = await StoreStub(
+                self.channel_to(address)
+            ).Deregister(request, timeout=END_SECONDS_MAX)
+            return answer
 
     async def _inventory(
         self,

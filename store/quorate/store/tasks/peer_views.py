@@ -18,10 +18,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.store.engine import Engine
-from quorate.store.rules.peer_knowledge import (
-    UNKNOWN,
-    PeerAnswer,
-)
+from quorate.store.rules.peer_knowledge import PeerAnswer
 from quorate.store.rules.repair_plan import (
     OwnView,
     PeerView,
@@ -97,7 +94,7 @@ class Neighbours:
         answers: the latest ones of the peers. The first answer of a peer that has yet to answer is
         news. So only stores that are not polled may have one without having said so.
         """
-        state = self._engine.core.sources.get(source)
+        state = self._engine.core.known(source)
         begun_epoch = state.registration.begun_epoch if state is not None else 0
         return any(
             answer.knowledge(source).begun_epoch > begun_epoch for answer in answers
@@ -105,7 +102,7 @@ class Neighbours:
 
     def _addresses(self, source: SourceName) -> set[str]:
         """Return the addresses of the peers and of the stores that the source named."""
-        state = self._engine.core.sources.get(source)
+        state = self._engine.core.known(source)
         information = state.registration.information if state is not None else None
         named = information.stores if information is not None else ()
         own = self._engine.core.store
@@ -145,14 +142,8 @@ class Neighbours:
 
 
 def view_of(answer: PeerAnswer, source: SourceName) -> PeerView:
-    """Return a peer's view of one source, from its inventory.
-
-    The view is empty if the peer deleted the source. Its inventory then still names batches that it
-    no longer has, and repair must not bring a deleted source back.
-    """
+    """Return a peer's view of one source, from its inventory."""
     knowledge = answer.knowledge(source)
-    if knowledge.deletion:
-        knowledge = UNKNOWN
     return PeerView(
         answer.address,
         answer.store,
@@ -168,7 +159,7 @@ def view_of(answer: PeerAnswer, source: SourceName) -> PeerView:
         information=knowledge.information,
         reg_id=knowledge.reg_id,
         retained_from=knowledge.retained_from,
-        ended_epoch=knowledge.ended_epoch,
+        generation=knowledge.generation,
         markers=knowledge.markers,
         incarnation=answer.incarnation,
         finished=knowledge.finished,
@@ -195,5 +186,5 @@ def own_view(store: str, state: SourceState | None, address: str = "") -> OwnVie
         address,
         held.retained_from,
         state.takes_data,
-        record.ended_epoch,
+        record.generation,
     )

@@ -130,7 +130,7 @@ class Proxying:
 def _party(source: SourceName, called: str, heard: Heard) -> Party | None:
     answer = heard.answer
     known = answer.sources.get(source)
-    if known is None or known.deletion:
+    if known is None or known.ended:
         return None
     return Party(
         called,

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
@@ -152,16 +153,15 @@ class Vouching:
         """Return the sources for which the store does not vouch yet, going by these answers."""
         known = self._core.sources
         names = {name for name, state in known.items() if state.limbo}
+        ended = self._core.identities.ended
+        names |= {name for name, each in ended.items() if each.state.limbo}
         if self._standing.limbo:
             store, address = self._core.store, self._address
             names |= {
                 name
                 for answer in answers
-                for name, knowledge in answer.sources.items()
-                if name not in known
-                and not knowledge.deletion
-                and not self._core.deleting(name)
-                and may_concern(store, address, name, answers)
+                for name in answer.sources
+                if self._core.known(name) is None and may_concern(store, address, name, answers)
             }
         return sorted(names)
 
@@ -170,7 +170,7 @@ class Vouching:
         if isinstance(outcome, Ask):
             answers = await self._ask_about(name, answers, outcome.addresses)
             if not self._lacks(name):
-                return  # it was deleted meanwhile, or an operator has ended its limbo
+                return  # it has ended meanwhile, or an operator has ended its limbo
             outcome = self._may_leave(name, answers, outcome.addresses)
         match outcome:
             case Stay(reason):
@@ -183,8 +183,10 @@ class Vouching:
     def _may_leave(
         self, name: SourceName, answers: list[PeerAnswer], asked: Collection[str] = ()
     ) -> Stay | Ask | Adoption:
-        state = self._core.sources.get(name)
+        state = self._core.known(name)
         own = knowledge_of(state, limbo=True) if state is not None else UNKNOWN
+        if name not in self._core.sources and (ended := self._core.identities.ended.get(name)):
+            own = replace(own, held=ended.held_by_epoch())
         store, address = self._core.store, self._address
         takes_data = self._core.takes_data(name.topic)
         return leave(store, address, name, own, answers, self._peers.addresses, takes_data, asked)
@@ -205,23 +207,25 @@ class Vouching:
         ]
 
     def _lacks(self, name: SourceName) -> bool:
-        """Return whether the store is in limbo for a source, and not deleting it."""
-        state = self._core.sources.get(name)
-        if state is not None:
-            return bool(state.limbo)
-        return bool(self._standing.limbo) and not self._core.deleting(name)
+        """Return whether the store is in limbo for a source."""
+        state = self._core.known(name)
+        return bool(state.limbo if state is not None else self._standing.limbo)
 
     async def _adopt(self, name: SourceName, adoption: Adoption, reg_id: int) -> None:
         engine, core = self._engine, self._core
-        state = core.sources.get(name)
-        if state is not None:
+        if (state := core.known(name)) is not None:
             await engine.settled(state)
-            if core.sources.get(name) is not state or not state.limbo:
-                return  # it was deleted meanwhile, or an operator has ended its limbo
+            if core.known(name) is not state or not state.limbo:
+                return  # it has ended meanwhile, or an operator has ended its limbo
         change = core.take_over(name, adoption, reg_id)
-        state = core.sources[name]
+        state = core.known(name)
+        assert state is not None
         if set_aside := await engine.made_durable(state, change):
             _log.warning("%d messages of %s were set aside", set_aside, name)
+        if name not in core.sources:
+            engine.has_ended(name)
+            self._waits_for.pop(name, None)
+            return
         await self._fetch(state, adoption)
         self._learn_losses(state, adoption)
         await engine.settled(state)

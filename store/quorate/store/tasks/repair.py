@@ -249,15 +249,15 @@ class Repair:
 
     async def _adopt_all(self) -> None:
         answers, turn = self._neighbours.answers(), Turn(self._clock)
-        sources = self._engine.core.sources
+        core = self._engine.core
         for source in self._to_adopt.due(self._clock()):
             await turn.pause()
             if not any(source in answer.sources for answer in answers):
                 continue
-            state = sources.get(source)
+            state = core.known(source)
             for answer in answers:
                 knowledge = answer.sources.get(source)
-                if state is not None and knowledge is not None:
+                if source in core.sources and state is not None and knowledge is not None:
                     self._learn_losses(state, knowledge, answer.store)
             if not self._neighbours.may_have_begun(source, answers):
                 continue
@@ -290,8 +290,8 @@ class Repair:
     async def _adopt(self, source: SourceName) -> None:
         """Take over the newest begin of a source that this store missed, if there is one."""
         engine, core = self._engine, self._engine.core
-        state = core.sources.get(source)
-        if core.limbo_of(state) or core.deleting(source):
+        state = core.known(source)
+        if core.limbo_of(state) or core.emptying(source):
             return
         views = [view for view in await self._neighbours.views(source) if view.answered]
         own = own_view(core.store, state, self._neighbours.address)
@@ -305,18 +305,24 @@ class Repair:
             found.promised_to,
             found.information,
             mine if core.reg_ids.is_free(mine) else found.reg_id,
-            found.ended_epoch,
+            found.generation,
         )
         if state is not None:
             await engine.settled(state)
         change = core.adopt(source, missed)
-        set_aside = await engine.made_durable(core.sources[source], change)
+        state = core.known(source)
+        assert state is not None
+        set_aside = await engine.made_durable(state, change)
+        if missed.ended:
+            engine.has_ended(source)
+            _log.info("%s ended while this store was away", source)
+            return
         engine.changed(source)
         _log.info("took epoch %d of %s over from %s", found.begun_epoch, source, found.store)
         if set_aside:
-            _log.warning(
-                "epoch %d of %s set %d messages aside", found.begun_epoch, source, set_aside
-            )
+            level = logging.INFO if found.generation > own.generation else logging.WARNING
+            what = "epoch %d of %s set %d messages aside"
+            _log.log(level, what, found.begun_epoch, source, set_aside)
 
     # Missing messages.
 
@@ -666,7 +672,7 @@ def _seen(state: SourceState, answers: Sequence[PeerAnswer]) -> object:
         (
             answer.incarnation,
             each.begun_epoch,
-            each.ended_epoch,
+            each.generation,
             each.stable_upto,
             each.retained_from,
             each.held,

@@ -414,9 +414,10 @@ class Releasing:
                 answer = heard[address].answer if address in heard else None
                 if answer is None or not answer.vouches(state.name):
                     silent.append(address)
-                elif (knowledge := answer.sources.get(state.name)) and not knowledge.deletion:
+                elif knowledge := answer.sources.get(state.name):
                     known.append(knowledge)
-        own = knowledge_of(state, limbo=False)
+        own, generation = knowledge_of(state, limbo=False), state.registration.generation
+        known = [each for each in known if not each.is_older_than(generation)]
         return retention.limit(
             state,
             until,

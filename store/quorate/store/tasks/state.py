@@ -177,7 +177,7 @@ class StateMaking:
             return True
         # A message that is no longer part of the stream is not waited for.
         if state is None:
-            return source in self._engine.core.identities.tombstones
+            return source in self._engine.core.identities.ended
         return state.lineage.epoch > wanted.epoch and not wanted.belongs_to(state.lineage)
 
     def generations(self, topic: str) -> dict[int, int]:

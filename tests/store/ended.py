@@ -1,4 +1,4 @@
-"""What tests of deletion share: sources that are deleted at a store, and what its peers say."""
+"""What tests of ends share: sources that have ended at a store, and what its peers say."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import grpc.aio
 from tests.store.support import FIRST_LINEAGE, INCARNATION, ORDERS, World, batch
 
-from quorate.protocol.errors import Closed
 from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rules.accepted_losses import Losses
-from quorate.store.rules.identity_records import Tombstone
+from quorate.store.rules.ended_sources import EndedSource, View
 from quorate.store.rules.lifetimes import Lifetimes
 from quorate.store.rules.peer_knowledge import (
     Heard,
@@ -26,17 +26,14 @@ from quorate.store.rules.peer_knowledge import (
     SourceKnowledge,
 )
 from quorate.store.rules.source_state import SourceState
-from quorate.store.rules.source_tombstones import View
 from quorate.store.storage.interface import Columns, Table, Write, with_columns
 from quorate.store.storage.maintenance_records import LossRecord
 from quorate.store.tasks import lifecycle
 from quorate.store.turns import Turn
 from quorate.transport.channels import open_channel
 from quorate.v1 import messages_pb2 as v1
-from quorate.v1 import store_pb2 as store_v1
 
 FSYNC = v1.DURABILITY_FSYNC
-EXPIRED, DEREGISTERED = store_v1.DELETION_EXPIRED, store_v1.DELETION_DEREGISTERED
 POLICY = Policy.majority_of(["s1", "s2", "s3"])
 MEMBERSHIP = membership_to_wire(Membership((POLICY,), (POLICY,)))
 
@@ -57,17 +54,23 @@ def filled(world: World, source: SourceName = ORDERS, reg_id: int = 0) -> Source
     return state
 
 
-def bury(
-    world: World,
-    cause: store_v1.Deletion = EXPIRED,
-    source: SourceName = ORDERS,
-    *,
-    blind: bool = False,
-    upto: int = 0,
-) -> None:
-    state, core = world.core.sources[source], world.core
-    core.remove(source, Closed("x"))
-    world.write(core.identities.bury(state, cause, core.reg_ids, 1.0, blind=blind, upto=upto))
+def end(world: World, source: SourceName = ORDERS, epoch: int = 0) -> EndedSource:
+    """End the source at this store, in this epoch; 0: in the next one."""
+    core, incarnation = world.core, world.standing.record.incarnation
+    known = core.known(source)
+    epoch = epoch or (known.registration.promised_epoch if known is not None else 0) + 1
+    world.done(core.promise_end(source, epoch, b"ends"))
+    world.done(core.begin_end(source, epoch, MEMBERSHIP, b"ends", incarnation))
+    return core.identities.ended[source]
+
+
+def end_for_good(world: World, source: SourceName = ORDERS) -> EndedSource:
+    """End the source on a stable set, and leave nothing of its stream."""
+    known, core = end(world, source), world.core
+    world.write(core.identities.became_durable(known, core.reg_ids))
+    while not known.emptied:
+        world.write(core.identities.purge(known, world.storage, 9, core.reg_ids))
+    return known
 
 
 def rows(world: World, table: Table) -> int:
@@ -83,34 +86,16 @@ def answer(store: str, known: SourceKnowledge | None = None, **changes: Any) -> 
     return PeerAnswer(store, f"{store}:1", store.encode(), sources=sources, **changes)
 
 
-def view(*answers: PeerAnswer, complete: bool = True) -> View:
-    return View("s1", {each.store: each for each in answers}, complete)
+def ended_knowledge(epoch: int = 2, **changes: Any) -> SourceKnowledge:
+    """What a peer says of a source that has ended in this epoch."""
+    lineage = Lineage((Term(epoch, 0),))
+    membership = Membership((POLICY,), (POLICY,))
+    known = SourceKnowledge(epoch, b"ends", epoch, lineage, membership, generation=epoch)
+    return replace(known, **changes)
 
 
-def bury_for_good(world: World) -> None:
-    """Nothing of it is left, and the store vouches for that."""
-    bury(world)
-    identities = world.core.identities
-    while not tombstone(world).emptied:
-        world.write(identities.purge(ORDERS, world.storage, 9, world.core.reg_ids))
-    identities.settled.add(ORDERS)
-
-
-def tombstone(world: World) -> Tombstone:
-    return world.core.identities.tombstones[ORDERS]
-
-
-def promised_only(world: World) -> None:
-    """A source that registered here, and began nothing."""
-    world.promise(3)
-    bury(world)
-
-
-def buried(cause: store_v1.Deletion = EXPIRED) -> Tombstone:
-    world = World()
-    filled(world)
-    bury(world, cause)
-    return tombstone(world)
+def view(*answers: PeerAnswer) -> View:
+    return View("s1", {each.store: each for each in answers})
 
 
 class Instant:
