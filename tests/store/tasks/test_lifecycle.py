@@ -12,6 +12,8 @@ from tests.store.ended import (
     Quiet,
     answer,
     end,
+    end_for_good,
+    ended_knowledge,
     engine_of,
     filled,
     keeping_with,
@@ -22,6 +24,7 @@ from tests.store.support import ORDERS, TRADES, World
 
 from quorate.protocol.errors import StorageUnreadable
 from quorate.store.rules.accepted_losses import Losses
+from quorate.store.rules.peer_knowledge import Heard
 from quorate.store.storage.interface import (
     Reads,
     Row,
@@ -96,6 +99,32 @@ async def test_an_ended_source_that_can_not_be_read_keeps_nothing_else(
         await keeper.look(0.0)
     assert world.core.identities.ended[ORDERS].emptied
     assert rows(world, Table.INDEX) == 0
+
+
+class Counted(Heardsay):
+    """Counts how often the keeper asks what peers have said."""
+
+    asked = 0
+
+    def answering(self) -> dict[str, Heard]:
+        self.asked += 1
+        return self.inventories()
+
+
+async def test_an_end_that_every_store_has_is_not_looked_at_again() -> None:
+    world = World()
+    filled(world)
+    known = end_for_good(world)
+    told = ended_knowledge(known.epoch, settled=True)
+    heard = Counted(answer("s2", told), answer("s3", told))
+    keeper = keeping_with(world, heard)
+    counts = []
+    for _ in range(4):
+        before = heard.asked
+        await keeper.look(0.0)
+        counts.append(heard.asked - before)
+    assert known.is_over
+    assert counts == [2, 2, 1, 1], "one question of each look is of no single source"
 
 
 async def test_the_end_of_a_receiver_waits_also_for_a_store_that_the_source_has_left() -> None:

@@ -68,6 +68,11 @@ class EndedSource:
         """Whether messages of a void stream are still filed under the RegID."""
         return self.former is None and not self.emptied
 
+    @property
+    def is_over(self) -> bool:
+        """Whether only the row is left, and no peer has to hear of it."""
+        return self.unlisted and self.emptied
+
     def held_by_epoch(self) -> tuple[HeldRange, ...]:
         """Return what is held of the stream before, for a newer begin that may go on with it."""
         return self.former.held_by_epoch() if self.former is not None else ()

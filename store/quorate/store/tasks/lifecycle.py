@@ -395,7 +395,7 @@ class Keeper:
     async def _try_to_look_at_ended(self, known: EndedSource) -> None:
         """Look at an ended source; an unreadable row of it must not stop other sources."""
         source = known.state.name
-        if not self._is_ended(known) or known.state.limbo or not known.epoch:
+        if not self._is_ended(known) or known.is_over or known.state.limbo or not known.epoch:
             return
         self._finished_since.pop(source, None)
         self._forgetting.deleted(source)
