@@ -107,3 +107,18 @@ async def test_a_store_that_is_not_heard_may_know_it(group: Group) -> None:
     assert "ticks/0x1, which no store that answered knows," in error["message"]
     code, _, err = await group.deregister("--source", "ticks/0x1", "--yes")
     assert (code, "no store knows source ticks/0x1" in err) == (2, True), "all were heard"
+
+
+async def test_a_source_that_too_few_stores_can_end_is_said_to_go_on(tmp_path: Path) -> None:
+    async with running(tmp_path / "s1", "s1") as node, Client(node.address) as client:
+        stream = await client.stream(stores=[node.address, "127.0.0.1:1", "127.0.0.1:2"])
+        await stream.append(0, 9)
+        code, rows, err = await Group([client]).deregister(
+            *("--source", SOURCE, "--yes", "--timeout", "1")
+        )
+        assert (code, {row["done"] for row in rows}) == (69, {False})
+        here = next(row["error"] for row in rows if row["address"] == node.address)
+        assert "needs more stores than answered." in here, "it has promised, so it was reached"
+        assert "Not done: too few stores took part." in err
+        assert "other stores tell it" not in err
+        assert (await client.status()).sources

@@ -76,5 +76,8 @@ def deregister(
         say(
             f"Not told: {missed}. The other stores tell it when it is back, as long as they have "
             "their data. You may also run this again when it is back."
+            if any(row["done"] for row in rows)
+            else "Not done: too few stores took part. Run this again when more of them are back. "
+            "Until then the identity may go on."
         )
         raise typer.Exit(errors[0].exit_code)

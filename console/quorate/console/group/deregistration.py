@@ -22,15 +22,17 @@ from quorate.protocol.errors import (
     FORMER_DIRECTORY,
     InLimbo,
     InvalidArgument,
+    NoQuorum,
     QuorateError,
     Unreachable,
+    joined,
 )
 from quorate.protocol.figures import numbers_in
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.incarnations import replaced
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.policy import Policy
-from quorate.protocol.stream_end import StreamEnd
+from quorate.protocol.stream_end import AskPromise, StreamEnd
 from quorate.protocol.wire import source_to_wire
 from quorate.transport.deregister import ANSWER_SECONDS_MAX
 from quorate.transport.failures import errors_of
@@ -182,9 +184,23 @@ async def _end(
     for name in end.stores:
         if not end.done or address_of(name) not in answers:
             store = address_of(name)
-            answers[store] = end.failures.get(name) or Unreachable(store.address, "no answer")
+            answers[store] = end.failures.get(name) or _missing(end, source, name, store)
     # As they were named, not as they answered.
     return {store: answers[store] for store in map(address_of, end.stores)}
+
+
+def _missing(end: StreamEnd, source: SourceName, name: str, store: StoreAddress) -> QuorateError:
+    """Return why a store has not ended a source, though it did not fail."""
+    if end.done or isinstance(end.step(name), AskPromise):
+        return Unreachable(store.address, "no answer")
+    promised = [each for each in end.stores if not isinstance(end.step(each), AskPromise)]
+    silent = [each for each in end.stores if each not in promised]
+    return NoQuorum(
+        f"Deregistering source {source}",
+        ", ".join(promised),
+        ", ".join(silent),
+        joined(end.failures.values()) or "no answer in time",
+    )
 
 
 async def _ask(
