@@ -24,7 +24,7 @@ from tests.store.support import (
 from quorate.protocol.errors import InLimbo, NotFounded
 from quorate.store.initialize import initialize
 from quorate.store.node import StoreNode
-from quorate.store.tasks.peer_polling import Peers
+from quorate.store.tasks.peer_polling import ANSWER_SECONDS_MAX, Peers, seconds_to_next
 
 
 @asynccontextmanager
@@ -98,6 +98,12 @@ async def test_a_peer_that_hangs_does_not_keep_the_others_from_being_asked(
         initialize(configuration(tmp_path, peers=addresses), new=True)
         async with running(tmp_path, peers=addresses):
             assert [await pauses.get() for _ in range(3)] == [0.05] * 3
+
+
+def test_one_late_answer_does_not_keep_the_store_from_hearing_of_the_others() -> None:
+    assert seconds_to_next(0.0) == seconds_to_next(0.4) == 5.0
+    assert seconds_to_next(1.2) == 12.0, "long answers stay a small part of the work"
+    assert seconds_to_next(ANSWER_SECONDS_MAX) == 15.0
 
 
 async def test_what_a_store_tells_another(tmp_path: Path) -> None:

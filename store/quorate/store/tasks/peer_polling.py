@@ -43,7 +43,7 @@ _log = logging.getLogger("quorate.store.tasks.peer_polling")
 
 ROUND_SECONDS = 5.0
 """Seconds from one round to the next."""
-ROUND_SECONDS_MAX = 60.0
+ROUND_SECONDS_MAX = 15.0
 """Seconds from one round to the next at most, if answers take long."""
 GONE_MAX = 10_000
 """The sources that are gone of which a store remembers that they changed, at most."""
@@ -51,6 +51,15 @@ ANSWER_SECONDS_MAX = 10.0
 """A peer whose answer takes longer counts as away."""
 END_SECONDS_MAX = 3.0
 """Seconds for a peer to take a step by which a source ends. One peer is asked after the other."""
+
+
+def seconds_to_next(took: float) -> float:
+    """Return the seconds from one round to the next. took: of the slowest answer.
+
+    A peer that was paused for a while answers late, once. That must not keep the store from hearing
+    of the others for long.
+    """
+    return max(ROUND_SECONDS, min(10 * took, ROUND_SECONDS_MAX))
 
 
 @dataclass(slots=True)
@@ -137,7 +146,7 @@ class Peers:
                     await self._pause(max(delay_after(LIMBO, rounds_in_limbo), took))
                 else:
                     rounds_in_limbo = 0
-                    await self._pause(max(ROUND_SECONDS, min(10 * took, ROUND_SECONDS_MAX)))
+                    await self._pause(seconds_to_next(took))
         finally:
             await asyncio.gather(*(peer.lasting.close() for peer in self._peers))
 
