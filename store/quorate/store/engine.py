@@ -132,7 +132,8 @@ class Engine:
         self.run = uuid.uuid4().bytes
         """Tells this run of the store apart from all others."""
         self.changes = Changes()
-        """The sources that changed at this store. Peers ask for them."""
+        """The sources that changed at this store. Peers ask for them: so each change of what an
+        inventory says goes through `submit`, `changed` or `note`."""
         self.news = Changes()
         """The sources that changed here or at a peer, for tasks that look at all sources."""
         self.directory = Directory()
