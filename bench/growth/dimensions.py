@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -67,26 +67,32 @@ async def sources(group: Group, sizes: Sequence[float]) -> Steps:
         yield size, partial(_publish_in_turn, opened)
 
 
-async def receivers(group: Group, sizes: Sequence[float]) -> Steps:
+def receivers(group: Group, sizes: Sequence[float]) -> Steps:
     """Open receivers of one topic, each of a client of its own, and publish with one source."""
-    source, opened = await group.source(await group.client(), "growth"), 0
 
-    for size in sizes:
-        while opened < size:
-            client = await group.client()
-            group.read(await client.receiver("growth", start="latest", delivery="live"))
-            opened += 1
-        yield size, partial(_publish, source)
+    async def read(client: Client) -> Receiver:
+        return await client.receiver("growth", start="latest", delivery="live")
+
+    return _readers(group, sizes, read)
 
 
-async def subscriptions(group: Group, sizes: Sequence[float]) -> Steps:
+def subscriptions(group: Group, sizes: Sequence[float]) -> Steps:
     """Open subscribers of one topic, each of a client of its own, and publish with one source."""
+
+    async def read(client: Client) -> Subscriber:
+        return await client.subscriber("growth", begin=NOW)
+
+    return _readers(group, sizes, read)
+
+
+async def _readers(
+    group: Group, sizes: Sequence[float], read: Callable[[Client], Awaitable[Receiver | Subscriber]]
+) -> Steps:
     source, opened = await group.source(await group.client(), "growth"), 0
 
     for size in sizes:
         while opened < size:
-            client = await group.client()
-            group.read(await client.subscriber("growth", begin=NOW))
+            group.read(await read(await group.client()))
             opened += 1
         yield size, partial(_publish, source)
 
