@@ -424,12 +424,16 @@ class Repair:
         what = self._extent(state, peer)
         if seen.is_over(what):
             return True
-        if not (state.held.ranges and peer.held):
+        if await self._compare_rest(state, peer, seen):
             seen.what = what
+            return True
+        return False
+
+    async def _compare_rest(self, state: SourceState, peer: plan.PeerView, seen: _Compared) -> bool:
+        if not (state.held.ranges and peer.held):
             return True
         upto = plan.comparable_upto(own_view(self._engine.core.store, state), peer)
         if upto < seen.next_sequence:
-            seen.what = what
             return True
         self._now = f"comparing {state.name} with {peer.store}"
         # Messages that either store let go are not compared.
@@ -437,7 +441,6 @@ class Repair:
         if first > seen.next_sequence:
             seen.divergent = seen.divergent.minus((Range(seen.next_sequence, first - 1),))
         if upto < first:
-            seen.what = what
             return True
         wanted = Range(first, upto)
         async with self._ask(peer.address) as asked:
@@ -449,7 +452,6 @@ class Repair:
         seen.divergent = seen.divergent.minus((wanted,)).union(found)
         # The last block may still grow, so it is compared again once it has.
         seen.next_sequence = upto + 1 - (upto + 1) % BLOCK
-        seen.what = what
         return True
 
     def _extent(self, state: SourceState, peer: plan.PeerView) -> object:
