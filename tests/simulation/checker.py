@@ -31,7 +31,6 @@ from quorate.store.rules.identity_records import (
     unpack_end_record,
 )
 from quorate.store.rules.named_stores import policies
-from quorate.store.rules.source_state import SourceState
 from quorate.store.storage.interface import (
     Table,
     Write,
@@ -636,14 +635,9 @@ class Checker:
         holders = store_disks.holders(self._durable(sequence, sequence), sequence, content)
         return life is not self._life or any(setup.stable(holders) for setup in self._setups)
 
-    def _state(self, store: StoreOf) -> SourceState | None:
-        """The source at a store, also before an end that may be void yet."""
-        ended = store.core.identities.ended.get(self.source)
-        return store.core.sources.get(self.source) or (ended.former if ended is not None else None)
-
     def on_disk(self, store: StoreOf, rows: MemoryRows, first: int, last: int) -> dict[int, bytes]:
-        """What a store has of these numbers in these rows."""
-        state = self._state(store)
+        """Return the payloads of these numbers that the rows of a store have, by number."""
+        state = store.core.stream_of(self.source)
         contents: dict[int, bytes] = {}
         if state is None or 0 < state.registration.begun_epoch < self._life.begins_in:
             return contents
@@ -666,7 +660,7 @@ class Checker:
         next begin will void it there.
         """
         unchecked = self._unchecked.get(store.label)
-        state, rows = self._state(store), store.disk.synced
+        state, rows = store.core.stream_of(self.source), store.disk.synced
         row = rows.get(Table.REGISTRATIONS, [reg_id_key(state.reg_id)])[0] if state else None
         if not unchecked or row is None:
             return

@@ -47,7 +47,7 @@ from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
 from quorate.protocol.stream_end import AskBegin as EndBegin
 from quorate.protocol.stream_end import StreamEnd
-from quorate.protocol.wire import membership_to_wire
+from quorate.protocol.wire import source_to_wire
 from quorate.source import events
 from quorate.source.io.fetch_kept import (
     collect,
@@ -69,11 +69,10 @@ from quorate.source.protocol.registration import (
     Phase,
 )
 from quorate.source.protocol.resend_plan import Kept
-from quorate.store.tasks.lifecycle import AskedEnd, request_of
 from quorate.transport.fetch import FetchCall
-from quorate.transport.stream_end import grant_of, word_of
+from quorate.transport.stream_end import note_answer, request_for
 from quorate.v1 import messages_pb2 as v1
-from quorate.v1.store_pb2 import StoreReplaced, WaitedFor
+from quorate.v1.store_pb2 import DeregisterRequest, StoreReplaced, WaitedFor
 
 SILENCE_SECONDS = 3.0
 KEEPALIVE_SECONDS = 0.5
@@ -254,15 +253,15 @@ class SourceInstance:
             if step is None:
                 await self.process.sleep(DEREGISTER_STEP_SECONDS)
                 continue
-            asked = AskedEnd(self.core.name, epoch + 1, self.identity, decided_epoch=epoch)
-            if isinstance(step, EndBegin):
-                membership = membership_to_wire(step.membership)
-                asked = asked._replace(
-                    membership=membership, incarnation=step.incarnation, durable=step.durable
-                )
+            request = DeregisterRequest(
+                source=source_to_wire(self.core.name),
+                epoch=epoch + 1,
+                instance=self.identity,
+                decided_epoch=epoch,
+            )
             try:
                 answer = await self.network.call(
-                    self.process, store, "end_source", request_of(asked)
+                    self.process, store, "end_source", request_for(step, request)
                 )
             except QuorateError as error:
                 self.world.note("%s: ending at %s: %s", self.process.name, store, error)
@@ -272,10 +271,8 @@ class SourceInstance:
                 await self.process.sleep(DEREGISTER_RETRY_SECONDS)
                 continue
             was_done, was_decided = end.done, end.membership is not None
-            if isinstance(step, EndBegin):
-                end.begun(store, word_of(answer), durable=step.durable)
-            else:
-                end.promised(store, *grant_of(answer))
+            note_answer(end, store, step, answer)
+            if not isinstance(step, EndBegin):
                 if end.membership is not None and not was_decided and self.on_end is not None:
                     self.on_end()
                 self._ask_to_end(end, epoch)

@@ -9,12 +9,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from functools import partial
 
 from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.incarnations import Word
-from quorate.protocol.stream_end import AskBegin, AskPromise, EndGrant, StreamEnd
+from quorate.protocol.stream_end import AskBegin, EndGrant, Step, StreamEnd
 from quorate.protocol.wire import membership_from_wire, membership_to_wire
 from quorate.transport.delays import delay
 from quorate.transport.epochs import in_steps
@@ -34,7 +33,7 @@ def word_of(answer: DeregisterResponse) -> Word:
     return Word(answer.incarnation, tuple(answer.known_stores))
 
 
-def grant_of(answer: DeregisterResponse) -> tuple[EndGrant, Mapping[str, str]]:
+def _grant_of(answer: DeregisterResponse) -> tuple[EndGrant, Mapping[str, str]]:
     """Return a promise, and the addresses of stores that it names."""
     has_membership = answer.HasField("membership")
     grant = EndGrant(
@@ -44,6 +43,27 @@ def grant_of(answer: DeregisterResponse) -> tuple[EndGrant, Mapping[str, str]]:
         answer.limbo_reason if answer.limbo else "",
     )
     return grant, {store.name: store.address for store in answer.information.stores}
+
+
+def request_for(step: Step, request: DeregisterRequest) -> DeregisterRequest:
+    """Return the request for one step of an end. request: names the source, epoch and who asks."""
+    asked = DeregisterRequest()
+    asked.CopyFrom(request)
+    if isinstance(step, AskBegin):
+        asked.membership.CopyFrom(membership_to_wire(step.membership))
+        asked.incarnation, asked.durable = step.incarnation, step.durable
+    return asked
+
+
+def note_answer(end: StreamEnd, store: str, step: Step, answer: DeregisterResponse) -> None:
+    """Note that a store has taken the step that it was asked for.
+
+    Raises InvalidArgument for an answer that is not valid.
+    """
+    if isinstance(step, AskBegin):
+        end.begun(store, word_of(answer), durable=step.durable)
+    else:
+        end.promised(store, *_grant_of(answer))
 
 
 async def end_source(end: StreamEnd, request: DeregisterRequest, ask: Ask, told: Told) -> None:
@@ -106,33 +126,25 @@ class _Asking:
         """Ask one store for one step, after a pause if it has failed before."""
         if failures := self._failures[store]:
             await asyncio.sleep(delay(REPEAT, failures))
-        end, step = self._end, self._end.step(store)
+        end = self._end
+        if (step := end.step(store)) is None:
+            return
+
+        async def ask(epoch: int) -> DeregisterResponse:
+            request = request_for(step, self._request)
+            request.epoch = epoch
+            return await self._ask(end.addresses[store], request)
+
+        begins, epoch = isinstance(step, AskBegin), self._request.epoch
         try:
-            match step:
-                case AskBegin():
-                    request = _copy(self._request)
-                    request.membership.CopyFrom(membership_to_wire(step.membership))
-                    request.incarnation, request.durable = step.incarnation, step.durable
-                    answer = await self._ask(end.addresses[store], request)
-                    end.begun(store, word_of(answer), durable=step.durable)
-                    if (promised := self._promised.pop(store, None)) is not None:
-                        self._told(store, promised)
-                case AskPromise():
-                    answer = await in_steps(self._request.epoch, partial(self._promise, store))
-                    end.promised(store, *grant_of(answer))
-                    self._promised[store] = answer
-                    self._failures[store] += answer.limbo
+            answer = await (ask(epoch) if begins else in_steps(epoch, ask))
+            note_answer(end, store, step, answer)
         except QuorateError as error:
             end.failed(store, error)
             self._failures[store] += 1
-
-    async def _promise(self, store: str, epoch: int) -> DeregisterResponse:
-        request = _copy(self._request)
-        request.epoch = epoch
-        return await self._ask(self._end.addresses[store], request)
-
-
-def _copy(request: DeregisterRequest) -> DeregisterRequest:
-    copied = DeregisterRequest()
-    copied.CopyFrom(request)
-    return copied
+            return
+        if not begins:
+            self._promised[store] = answer
+            self._failures[store] += answer.limbo
+        elif (promised := self._promised.pop(store, None)) is not None:
+            self._told(store, promised)

@@ -178,6 +178,11 @@ class StoreCore:
         ended = self.identities.ended.get(source)
         return self.sources.get(source) or (ended.state if ended is not None else None)
 
+    def stream_of(self, source: SourceName) -> SourceState | None:
+        """Return the stream of a source, also before an end that may be void; None: none."""
+        ended = self.identities.ended.get(source)
+        return self.sources.get(source) or (ended.former if ended is not None else None)
+
     def limbo_of(self, state: SourceState | None) -> str:
         """Return why the store cannot vouch for what it lacks of a source; empty: it vouches.
 

@@ -23,8 +23,8 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
-from quorate.protocol.stream_end import AskBegin, StreamEnd
-from quorate.protocol.wire import membership_to_wire, source_from_wire, source_to_wire
+from quorate.protocol.stream_end import StreamEnd
+from quorate.protocol.wire import source_from_wire, source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rules import (
     receiver_positions,
@@ -71,7 +71,7 @@ from quorate.store.storage.records import Registration
 from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.proxy import Proxying
 from quorate.store.turns import Turn
-from quorate.transport.stream_end import grant_of, word_of
+from quorate.transport.stream_end import note_answer, request_for
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.messages_pb2 import SourceInformation
@@ -274,20 +274,22 @@ class Keeper:
         known += (peer.knowledge(source).promised_epoch for peer in view.peers.values())
         epoch = max(known) + 1
         end = StreamEnd(str(source), [view.me, *sorted(view.peers)], ())
+        request = store_v1.DeregisterRequest(
+            source=source_to_wire(source),
+            epoch=epoch,
+            instance=instance,
+            expired=True,
+            protocol_version=PROTOCOL_VERSION,
+        )
         addresses = {view.me: "", **{name: peer.address for name, peer in view.peers.items()}}
         for _ in ("promises", "begins", "enough have begun"):
             for store in end.stores:
                 step = end.step(store) if store in addresses else None
                 if step is None:
                     continue
-                asked = AskedEnd(source, epoch, instance, expired=True)
-                if isinstance(step, AskBegin):
-                    membership = membership_to_wire(step.membership)
-                    asked = asked._replace(
-                        membership=membership, incarnation=step.incarnation, durable=step.durable
-                    )
                 try:
-                    await self._take_step(end, store, asked, addresses[store])
+                    answer = await self._ask(addresses[store], request_for(step, request))
+                    note_answer(end, store, step, answer)
                 except QuorateError as error:
                     end.failed(store, error)
         if not end.done:
@@ -556,8 +558,7 @@ class Keeper:
 
     def _told_of(self, source: SourceName) -> store_v1.DeregisterResponse:
         """Return an answer with the RegID and the last number of a source, or of what it was."""
-        known = self._identities.ended.get(source)
-        state = self._core.sources.get(source) or (known.former if known is not None else None)
+        state = self._core.stream_of(source)
         if state is None:
             return store_v1.DeregisterResponse(last_sequence=NOTHING)
         return store_v1.DeregisterResponse(reg_id=state.reg_id, last_sequence=state.held.high)
@@ -565,8 +566,7 @@ class Keeper:
     async def _deregister_receiver(
         self, source: SourceName, receiver: int, epoch: int, instance: bytes
     ) -> store_v1.DeregisterResponse:
-        known = self._identities.ended.get(source)
-        state = self._core.sources.get(source) or (known.former if known is not None else None)
+        state = self._core.stream_of(source)
         if state is None:
             # The source may come back to this store, which would not remember the end.
             if reason := self._core.limbo_without(source):
@@ -584,16 +584,13 @@ class Keeper:
         await self._write(state, self._identities.end_receiver(state, receiver, epoch, reg_ids))
         return answer
 
-    async def _take_step(self, end: StreamEnd, store: str, asked: AskedEnd, address: str) -> None:
-        """Ask one store, perhaps this one, for a step of an end. address: empty for this store."""
+    async def _ask(
+        self, address: str, request: store_v1.DeregisterRequest
+    ) -> store_v1.DeregisterResponse:
+        """Ask one store for a step of an end. address: empty for this store."""
         if address:
-            answer = await self._peers.end_source(address, request_of(asked))
-        else:
-            answer = await self.end_source(asked)
-        if asked.membership is None:
-            end.promised(store, *grant_of(answer))
-        else:
-            end.begun(store, word_of(answer), durable=asked.durable)
+            return await self._peers.end_source(address, request)
+        return await self.end_source(asked_of(request))
 
     async def _write(self, state: SourceState, writes: Sequence[Write]) -> None:
         await self._engine.writer.durable(self._engine.submit(state, writes))
@@ -622,19 +619,4 @@ def asked_of(request: store_v1.DeregisterRequest) -> AskedEnd:
         request.decided_epoch,
         request.expired,
         request.durable,
-    )
-
-
-def request_of(asked: AskedEnd) -> store_v1.DeregisterRequest:
-    """Return the request for a step of an end, as it is on the wire."""
-    return store_v1.DeregisterRequest(
-        source=source_to_wire(asked.source),
-        epoch=asked.epoch,
-        instance=asked.instance,
-        membership=asked.membership,
-        incarnation=asked.incarnation,
-        decided_epoch=asked.decided_epoch,
-        expired=asked.expired,
-        durable=asked.durable,
-        protocol_version=PROTOCOL_VERSION,
     )
