@@ -18,7 +18,7 @@ from quorate.store.node import StoreNode
 CHANGES_OF_DISPATCHER = (
     "does not take|in limbo|lost its quorum|is fenced|waits for another instance"
 )
-"""What a dispatcher may complain of when a store starts, stops, or is slow to answer."""
+"""The complaints of a dispatcher when a store starts, stops, or is slow to answer."""
 
 QUEUE = {"name": "work", "topics": ["orders"], "dead_letters": "orders.dead"}
 

@@ -125,7 +125,7 @@ class Endings:
         self._wanted: set[int] = set()
         """The epochs of the ends that somebody may want: an owner, an operator, or a store."""
         self._fenced: set[int] = set()
-        """Of these, the ones whose owner had been fenced by stores that it needs."""
+        """The wanted epochs whose owner had been fenced by stores that it needs."""
         self._receivers_over: Counter[int] = Counter()
         """By receiver: the newest epoch that somebody has said is over."""
         self._forgotten_at: dict[str, set[str]] = {}

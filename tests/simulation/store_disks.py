@@ -137,7 +137,7 @@ def holders(
 
 
 def forgetful(stores: Iterable[StoreOf], source: SourceName) -> set[str]:
-    """Those that do not even know that the source has ended."""
+    """Return the stores that do not even know that the source has ended."""
     return {store.name for store in stores if store.core.known(source) is None}
 
 

@@ -478,7 +478,7 @@ class SimulatedProxying(Proxying):
 
 
 class SimulatedKeeper(Keeper):
-    """As it is, but that it tells when it ends a source."""
+    """A keeper that tells the checker when it ends a source."""
 
     def __init__(self, store: StoreActor, peers: SimulatedPeers, proxying: Proxying) -> None:
         super().__init__(

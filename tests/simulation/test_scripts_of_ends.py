@@ -52,7 +52,7 @@ def _until_told(script: Script, source: SourceInstance) -> None:
 
 
 def _older_generations_count(to: pytest.MonkeyPatch) -> None:
-    """What a store was told of a stream that has ended counts for the next one."""
+    """Let the facts about an ended stream count for the next one."""
     seams.RECOVERY_OF_GENERATION.replace(to, dict)
     seams.OF_GENERATION_IN_SOURCE_REGISTRATION.replace(to, dict)
 

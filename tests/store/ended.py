@@ -1,4 +1,4 @@
-"""What tests of ends share: sources that have ended at a store, and what its peers say."""
+"""Helpers for tests of ends: sources that have ended at a store, and the answers of its peers."""
 
 from __future__ import annotations
 

@@ -294,7 +294,7 @@ def test_what_the_publish_store_knows_to_be_stable_must_be_found() -> None:
 
 
 ENDED = Promise(3, Lineage((Term(3, 0),)), generation=3)
-"""What a store promises that knows of nothing but an end in epoch 3."""
+"""The promise of a store that knows of nothing but an end in epoch 3."""
 
 
 @pytest.mark.parametrize("was_open", [False, True])
