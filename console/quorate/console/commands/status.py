@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quorate.console.ui.exits import say
+from quorate.console.ui.garbage import collected_later
 from quorate.console.ui.options import (
     OutputFormat,
     Stores,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from quorate.console.group.queues import Answers as QueueAnswers
     from quorate.console.group.source_status import Answers
     from quorate.console.group.status import GroupStatus
+    from quorate.protocol.identity import SourceName
 
 _FOR_PEOPLE = {
     "stores": (
@@ -133,11 +135,12 @@ def status(
             raise too_few("The status", answers)
         return answers, queues
 
+    def judge(answers: Answers, queues: QueueAnswers, due: Mapping[SourceName, int]) -> GroupStatus:
+        with collected_later():  # a group may have many sources
+            return compare(answers, lag_max, limit, without, queues, due)
+
     async def look() -> GroupStatus:
-        return await look_twice(
-            ask,
-            lambda answers, queues, due: compare(answers, lag_max, limit, without, queues, due),
-        )
+        return await look_twice(ask, judge)
 
     group = run(lambda: until_healthy(look, wait))
     _show(group, settings.output)

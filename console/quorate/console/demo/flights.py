@@ -7,7 +7,6 @@ share the input only, never a message that went through the system.
 from __future__ import annotations
 
 import csv
-import gc
 import io
 import json
 import re
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
+from quorate.console.ui.garbage import collected_later
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import MESSAGE_BYTES_USUAL, TOPIC_BYTES_MAX
 
@@ -88,12 +88,8 @@ def flights(archive: Path) -> Iterator[tuple[str, bytes]]:
 def _read(archive: Path) -> tuple[list[str], list[list[str]]]:
     with zipfile.ZipFile(archive) as files_, files_.open(files_.namelist()[0]) as file:
         reader = csv.reader(io.TextIOWrapper(io.BytesIO(file.read()), "utf-8", newline=""))
-    # Hundreds of thousands of lists are made and none becomes garbage: collection finds nothing.
-    gc.disable()
-    try:
+    with collected_later():
         return next(reader), list(reader)
-    finally:
-        gc.enable()
 
 
 def _encoder(names: Sequence[str]) -> Callable[[Sequence[str]], bytes]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from quorate.console.group.findings import Finding, Kind, Severity
@@ -16,6 +17,8 @@ from quorate.protocol.wire import membership_from_wire, named_in_policies, polic
 from quorate.v1.store_pb2 import SourceStatus, StatusResponse
 
 Row = dict[str, Any]
+
+_ENTRY = attrgetter("name", "address", "store_name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class Asked:
         known_by = (
             newest.HasField("membership"),
             record.SerializeToString(deterministic=True),
-            *((each.name, each.address, each.store_name) for each in information.stores),
+            *map(_ENTRY, information.stores),
         )
         members = self._members.get(known_by)
         if members is None:

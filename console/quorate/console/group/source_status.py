@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from quorate.console.group.conflict_status import Dispute, disputes
@@ -29,14 +30,15 @@ Row = dict[str, Any]
 Answers = Mapping[StoreAddress, StatusResponse | QuorateError]
 """Each store's status, or the error in its place."""
 
+_NAME = attrgetter("information.source.topic", "information.source.session_id")
+
 RANGES_MAX = 100
 """The most ranges of one kind that a row names."""
 
 
 def name_of(source: SourceStatus) -> SourceName:
     """Return the source's name in a store's status."""
-    name = source.information.source
-    return SourceName(name.topic, name.session_id)
+    return SourceName(*_NAME(source))
 
 
 def held_upto(source: SourceStatus) -> int:
@@ -72,29 +74,45 @@ class SourceView:
     _needed_from: int = field(init=False)
 
     def __post_init__(self) -> None:
-        statuses = self.at.values()
-        self.stable_upto = max(source.stable_upto for source in statuses)
-        stable_upto, due_upto = self.stable_upto, self.due_upto
-        self._due_upto = stable_upto if due_upto is None else min(due_upto, stable_upto)
-        self.newest = max(statuses, key=lambda source: source.begun_epoch)
-        self.state_only = sorted(
-            store for store, each in self.at.items() if each.durability == DURABILITY_STATE_ONLY
-        )
-        self._needed_from = max(source.retained_from for source in statuses)
+        self._read_stores()
         self.members = self.asked.members(self.newest)
+        self.lacking = {store: self._lacking(source) for store, source in self.at.items()}
+        self.lag = {
+            store: max(0, self._due_upto - held_upto(source))
+            for store, source in self.at.items()
+            if store not in self.state_only
+        }
+        self._add_unknown_to()
+
+    def _read_stores(self) -> None:
+        """Read what all stores together say. A group may have many sources, so this is one loop."""
+        self.state_only = []
+        stable_upto, needed_from, newest_epoch = NOTHING, 0, -1
+        for store, source in self.at.items():
+            if source.begun_epoch > newest_epoch:
+                self.newest, newest_epoch = source, source.begun_epoch
+            stable_upto = max(stable_upto, source.stable_upto)
+            needed_from = max(needed_from, source.retained_from)
+            if source.durability == DURABILITY_STATE_ONLY:
+                self.state_only.append(store)
+        self.state_only.sort()
+        self.stable_upto, self._needed_from = stable_upto, needed_from
+        self._due_upto = stable_upto if self.due_upto is None else min(self.due_upto, stable_upto)
+
+    @property
+    def _due(self) -> int:
+        """How many stable messages stores should have."""
+        return max(0, self._due_upto + 1 - self._needed_from)
+
+    def _add_unknown_to(self) -> None:
         answers = self.asked.answers
         self.unknown_to = sorted(
             store
             for store in self.members.own_names - self.at.keys()
             if store in answers and answers[store].durability != DURABILITY_STATE_ONLY
         )
-        self.lacking = {store: self._lacking(source) for store, source in self.at.items()}
-        all_needed = max(0, self._due_upto + 1 - self._needed_from)
-        self.lacking |= dict.fromkeys(self.unknown_to, all_needed)
-        self.lag = dict.fromkeys(self.unknown_to, all_needed)
-        for store, source in self.at.items():
-            if store not in self.state_only:
-                self.lag[store] = max(0, self._due_upto - held_upto(source))
+        for store in self.unknown_to:
+            self.lacking[store] = self.lag[store] = self._due
 
     def _lacking(self, source: SourceStatus) -> int:
         """Return how many stable messages a store lacks that no store has released."""
@@ -352,11 +370,13 @@ def views_of(answers: Answers, due: Mapping[SourceName, int] | None = None) -> l
         if isinstance(answer, StatusResponse)
     }
     asked = Asked(tuple(answers), answered, names)
-    at: dict[SourceName, dict[str, SourceStatus]] = {}
+    at: dict[tuple[str, int], dict[str, SourceStatus]] = {}
     for store, answer in answered.items():
         for source in answer.sources:
-            at.setdefault(name_of(source), {})[store] = source
-    return [SourceView(name, at[name], asked, due.get(name)) for name in sorted(at)]
+            at.setdefault(_NAME(source), {})[store] = source
+    return [
+        SourceView(name := SourceName(*key), at[key], asked, due.get(name)) for key in sorted(at)
+    ]
 
 
 def _texts(ranges: Iterable[HeldRange]) -> list[str]:
