@@ -106,6 +106,7 @@ async def test_a_place_that_has_moved_is_found_by_its_name(tmp_path: Path) -> No
         assert _address(there, "one") not in ("", before)
         await _say(network, "two", "one", "there")
         assert await listening.stdout.readline() == b"there\n"
+    assert await listening.wait() < 0
 
 
 async def test_the_names_are_never_cut_short_for_a_process_that_looks_one_up(
