@@ -424,6 +424,7 @@ def test_the_document_names_the_verbs_of_every_call() -> None:
                 store_pb2.DeregisterRequest(),
                 store_pb2.DeregisterRequest(receiver_session_id=1),
                 store_pb2.DeregisterRequest(unused_promise_to=b"i"),
+                store_pb2.DeregisterRequest(expired=True),
             ],
             "Inventory": [store_pb2.InventoryRequest()],
         }
