@@ -43,11 +43,6 @@ async def pause(until: asyncio.Event, seconds: float | None) -> None:
     until.clear()
 
 
-def around_one() -> float:
-    """Return a random factor from 0.5 to 1.5: several peers that wait do not begin at once."""
-    return _CHANCE.uniform(0.5, 1.5)
-
-
 def is_retryable(error: BaseException) -> bool:
     """Return whether an unchanged call may succeed later."""
     return isinstance(error, QuorateError) and error.retryable

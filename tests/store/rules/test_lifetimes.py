@@ -82,7 +82,7 @@ def test_by_default_nobody_is_protected_and_nothing_is_ever_deleted() -> None:
     clocked = Clocked()
     clocked.lives.came(SOURCE, Lifetimes())
     clocked.lives.left(SOURCE, willingly=False)
-    assert not clocked.lives.protected(SOURCE)
+    assert not clocked.lives.protected_for(SOURCE)
     clocked.pass_by(1e5)
     assert not clocked.lives.overdue(SOURCE)
 
@@ -100,20 +100,20 @@ def test_another_instance_is_refused_for_the_activity_timeout() -> None:
     clocked = Clocked(Lifetimes(10, 0))
     clocked.lives.heard(SOURCE)
     clocked.pass_by(9.9)
-    assert clocked.lives.protected(SOURCE)
+    assert clocked.lives.protected_for(SOURCE)
     clocked.pass_by(0.2)
-    assert not clocked.lives.protected(SOURCE)
+    assert not clocked.lives.protected_for(SOURCE)
 
 
 def test_a_stream_protects_and_keeps_for_as_long_as_it_is_open() -> None:
     clocked = Clocked(Lifetimes(10, 20))
     clocked.lives.stays(SOURCE)
     clocked.pass_by(1000)
-    assert clocked.lives.protected(SOURCE)
+    assert clocked.lives.protected_for(SOURCE)
     assert not clocked.lives.overdue(SOURCE)
     clocked.lives.left(SOURCE, willingly=False)
     clocked.pass_by(9)
-    assert clocked.lives.protected(SOURCE)
+    assert clocked.lives.protected_for(SOURCE)
     clocked.pass_by(11)
     assert clocked.lives.overdue(SOURCE)
 
@@ -122,9 +122,9 @@ def test_who_leaves_willingly_keeps_nobody_out() -> None:
     clocked = Clocked(Lifetimes(10, 0))
     clocked.lives.stays(SOURCE)
     clocked.lives.left(SOURCE, willingly=True)
-    assert not clocked.lives.protected(SOURCE)
+    assert not clocked.lives.protected_for(SOURCE)
     clocked.lives.heard(SOURCE)
-    assert clocked.lives.protected(SOURCE)
+    assert clocked.lives.protected_for(SOURCE)
 
 
 def test_what_a_peer_heard_keeps_it_alive_but_revokes_no_goodbye() -> None:
@@ -133,7 +133,7 @@ def test_what_a_peer_heard_keeps_it_alive_but_revokes_no_goodbye() -> None:
     clocked.lives.left(SOURCE, willingly=True)
     clocked.pass_by(15)
     clocked.lives.heard_elsewhere(SOURCE)
-    assert not clocked.lives.protected(SOURCE)
+    assert not clocked.lives.protected_for(SOURCE)
     clocked.pass_by(15)
     assert not clocked.lives.overdue(SOURCE)
 
@@ -160,9 +160,9 @@ def test_a_start_of_the_store_protects_those_that_may_not_have_come_back_yet() -
     before = Clocked(Lifetimes(10, 0))
     before.lives.heard(SOURCE)
     after = before.restarted(Lifetimes(10, 0), down=1000)
-    assert after.lives.protected(SOURCE)
+    assert after.lives.protected_for(SOURCE)
     after.pass_by(10.1)
-    assert not after.lives.protected(SOURCE)
+    assert not after.lives.protected_for(SOURCE)
 
 
 def test_state_is_deleted_when_the_store_was_up_and_heard_nothing_for_the_lifetime() -> None:

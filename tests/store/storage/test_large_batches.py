@@ -14,7 +14,6 @@ from quorate.store.rules.source_state import AppendStream
 from quorate.store.storage.interface import Table, Write
 from quorate.store.storage.large_batches import (
     LargeRow,
-    check_large,
     fragment_key,
     large_row,
     load_large,
@@ -81,7 +80,6 @@ def test_a_bad_fragment_is_found() -> None:
     stream = world.stream()
     append_large(world, stream, 0)
     row = row_of(world)
-    check_large(world.storage, row)
     assert load_large(world.storage, row).joined() == large(0).joined()
     key = fragment_key(row.group, 2)
     (value,) = world.storage.get(Table.FRAGMENTS, [key])
@@ -89,7 +87,7 @@ def test_a_bad_fragment_is_found() -> None:
     for bad in (value[:-1] + bytes([value[-1] ^ 1]), value[:-1], b"", None):
         world.write([Write(Table.FRAGMENTS, key, bad)])
         with pytest.raises(CorruptBatch):
-            check_large(world.storage, row)
+            load_large(world.storage, row)
         (found,) = read(world.storage, world.core.sources[ORDERS].reg_id, ORDERS, Range(0, 0), 9)
         assert found.frame == b""
         assert "batch in the journal is corrupt" in found.problem
@@ -103,7 +101,7 @@ def test_fragments_of_another_batch_are_not_taken_for_it() -> None:
     one = row_of(world)
     other = LargeRow(one.group, large(1).size, large(1).header)
     with pytest.raises(CorruptBatch):
-        check_large(world.storage, other)
+        load_large(world.storage, other)
 
 
 def test_a_store_that_was_killed_removes_what_had_not_all_come() -> None:

@@ -74,7 +74,7 @@ def test_who_leaves_during_a_rest_is_no_older_at_its_end(slow: Slow) -> None:
     rest_ends = 21 * LOOK_TAKES
     slow.happens.append((rest_ends - 8.0, lambda: lives.left(who, willingly=False)))
     slow.run(keeper, rest_ends - 0.1)
-    assert lives.protected(who)
+    assert lives.protected_for(who)
     assert lives.silent(who) == pytest.approx(8.0, abs=1.0)
 
 

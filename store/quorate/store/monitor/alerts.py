@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 DOCUMENT = "docs/alerts.md"
-GROUP_LABEL = "job"
 
 
 class Severity(enum.StrEnum):

@@ -231,10 +231,6 @@ class Lives:
         life = self.of(who)
         return 0.0 if life.present else self.observed.now - (life.heard or 0.0)
 
-    def protected(self, who: Who) -> bool:
-        """Whether another instance of this identity is refused now."""
-        return self.protected_for(who) > 0
-
     def protected_for(self, who: Who) -> float:
         """Return the seconds for which another instance is refused, if this one stays silent.
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.fragments import (
     Assembly,
-    FragmentReading,
     LargeBatch,
     fragment_count,
 )
@@ -93,26 +92,17 @@ def fragments(reads: Reads, row: LargeRow) -> Iterator[tuple[int, bytes]]:
         yield number * FRAGMENT_BYTES, read_fragment(reads, row, number)
 
 
-def check_large(reads: Reads, row: LargeRow) -> None:
-    """Read all of a large batch, and check it. Raises StorageFailed, CorruptBatch.
-
-    Like `load_large`, the call takes long; it is not for the event loop.
-    """
-    _take_all(reads, row, FragmentReading(_WHERE))
-
-
 def load_large(reads: Reads, row: LargeRow) -> LargeBatch:
-    """Return a large batch, checked. Raises StorageFailed, CorruptBatch."""
+    """Return a large batch, checked. The call takes long; it is not for the event loop.
+
+    Raises StorageFailed, CorruptBatch.
+    """
     assembly = Assembly(_WHERE)
-    _take_all(reads, row, assembly)
-    return assembly.batch()
-
-
-def _take_all(reads: Reads, row: LargeRow, reading: FragmentReading) -> None:
     for at, data in fragments(reads, row):
-        reading.take(at, row.size, data)
-    if reading.header != row.header:
+        assembly.take(at, row.size, data)
+    if assembly.header != row.header:
         raise CorruptBatch(_WHERE, "its fragments are of another batch")
+    return assembly.batch()
 
 
 def removal(group: int, count: int) -> list[Write]:

@@ -329,7 +329,6 @@ class ReceiverRecord:
 
 
 _RECEIVER = struct.Struct(f">QQq?Q{INSTANCE_BYTES_MAX + 1}p")
-RECEIVER_BYTES = _RECEIVER.size
 
 
 def pack_receiver(record: ReceiverRecord) -> bytes:
