@@ -115,10 +115,10 @@ class SourceOptions(RemembersGiven):
     configuration decides.
     """
     state_lifetime: float | None = None
-    """Seconds after the source's last sign of life after which stores delete its state.
+    """Seconds after the source's last sign of life until the source ends at its stores.
 
-    The state is all that a store has of the source. A shorter time in a store's configuration wins.
-    None: the stores' configuration decides.
+    Its messages end with it. Enough stores must agree that nobody has heard of it. A shorter time
+    in a store's configuration wins. None: the stores' configuration decides.
     """
     consensus: Behaviour | str = Behaviour.HIGHEST
     """How much a new registration keeps of the messages that may not have been stable."""

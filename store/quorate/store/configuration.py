@@ -347,18 +347,19 @@ class StoreConfiguration(BaseModel):
     of that source. 0: only while the source streams. A source may ask for another value, which then
     counts."""
     source_state_lifetime: Seconds = 0.0
-    """Seconds after a source's last sign of life until the store deletes the source and its
-    messages. 0: never. A source may ask for another value; the shorter of the two counts."""
+    """Seconds after a source's last sign of life until it ends, with its messages, if enough stores
+    have heard nothing of it. 0: never. A source may ask for another value; the shorter of the two
+    counts."""
     receiver_activity_timeout: Seconds = 0.0
     """Seconds after a receiver's last sign of life during which the store refuses another instance
-    of that receiver. A receiver gives a sign of life every three seconds. 0: another instance
-    fences the earlier one at once."""
+    of that receiver. A receiver gives a sign of life every 48 s at least, and three times
+    within this time. 0: another instance fences the earlier one at once."""
     receiver_state_lifetime: Seconds = 0.0
     """Seconds after a receiver's last sign of life until the store deletes its position. 0:
     never."""
     deletion_grace: Seconds = 86_400.0
-    """Seconds for which the store keeps the messages of a deleted source. The source may turn out
-    to live on at another store."""
+    """Seconds for which the store keeps the messages of a source that has ended, unless it begins
+    anew before."""
     retention_bytes: Count = 0
     """Bytes that the batches of one source may take in the journal at most. Above it the store lets
     the oldest stable batches go, but never the newest batch. 0: no such bound. Each bound of

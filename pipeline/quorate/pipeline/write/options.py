@@ -34,7 +34,7 @@ class WriteOptions:
     timeout: float
     """Seconds that a task waits for enough stores before it fails."""
     state_lifetime: float | None
-    """Seconds without activity after which stores delete a source of the write; None: never."""
+    """Seconds without activity after which a source of the write ends; None: never."""
     fail_on_rows_differ: bool
     """Refuse rows that come back different; if not, they are written besides those that are there:
     each row is then there at least once."""

@@ -29,16 +29,16 @@ class OtherHistory(QuorateError):
 
 @dataclass(eq=False)
 class BeingDeleted(QuorateError):
-    """A restore into a store that is deleting the source."""
+    """A restore into a store that still has messages of the source, whose stream has ended."""
 
     source: str
     store: str
 
     def describe(self) -> str:
         return (
-            f"Store {self.store} is deleting its messages of {self.source}, and other stores may "
-            "still have a part. Nothing was written. Try again when every store has deleted the "
-            "source, or restore into other stores."
+            f"Store {self.store} still has messages of {self.source}, whose stream has ended, and "
+            "so may other stores. Nothing was written. Try again when they are gone, after "
+            "deletion_grace, or restore into other stores."
         )
 
 
