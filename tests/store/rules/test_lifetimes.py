@@ -20,10 +20,9 @@ from quorate.store.rules.lifetimes import (
     Observed,
     Owner,
     Who,
-    lifetimes_from_wire,
+    asked_lifetimes,
 )
 from quorate.store.storage.records import Malformed
-from quorate.v1 import messages_pb2 as v1
 
 SOURCE = Who(ORDERS)
 RECEIVER = Who(ORDERS, 0x20)
@@ -289,6 +288,6 @@ def test_lives_survive_as_they_were() -> None:
 @pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan")])
 def test_impossible_lifetimes_are_refused(seconds: float) -> None:
     with pytest.raises(InvalidArgument):
-        lifetimes_from_wire(v1.Lifetimes(activity_timeout_seconds=seconds))
+        asked_lifetimes(seconds, 0.0)
     with pytest.raises(InvalidArgument):
-        lifetimes_from_wire(v1.Lifetimes(state_lifetime_seconds=seconds))
+        asked_lifetimes(0.0, seconds)

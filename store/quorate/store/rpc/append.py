@@ -26,7 +26,7 @@ from quorate.protocol.limits import INSTANCE_BYTES_MAX, NOTHING, SEQUENCE_MAX
 from quorate.protocol.wire import application_from_wire, pacing_from_wire
 from quorate.store.engine import Engine
 from quorate.store.rpc.long_requests import check_description
-from quorate.store.rules.lifetimes import lifetimes_from_wire
+from quorate.store.rules.lifetimes import asked_lifetimes
 from quorate.store.rules.receivers import waited_for
 from quorate.store.rules.source_state import AppendStream
 from quorate.store.storage.interface import Write
@@ -159,7 +159,8 @@ class AppendCall:
         check_description("information", request.information)
         _check_stable(frame)
         # The whole request is checked first: a later error would leave a stream without a call.
-        engine, lifetimes = self._engine, lifetimes_from_wire(request.lifetimes)
+        engine, wire = self._engine, request.lifetimes
+        lifetimes = asked_lifetimes(wire.activity_timeout_seconds, wire.state_lifetime_seconds)
         application = application_from_wire(request.application)
         waits = pacing_from_wire(request.information) is not None
         change = self._streams.open(

@@ -70,7 +70,7 @@ from quorate.store.rpc.status import Reports
 from quorate.store.rpc.subscribing import Subscribing
 from quorate.store.rules.capacity import Capacity
 from quorate.store.rules.floods import Newcomers
-from quorate.store.rules.lifetimes import Who, lifetimes_from_wire
+from quorate.store.rules.lifetimes import Who, asked_lifetimes
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.subscriptions import Subscriptions
 from quorate.store.storage.large_batches import LargeRow, read_fragment
@@ -327,7 +327,9 @@ class Service(StoreServicer):  # type: ignore[misc]
             request.epoch,
             check_instance(request.instance),
             request.take_over,
-            lifetimes_from_wire(request.lifetimes),
+            asked_lifetimes(
+                request.lifetimes.activity_timeout_seconds, request.lifetimes.state_lifetime_seconds
+            ),
             request.ended_epoch,
             request.reg_id,
             waited_for=not request.not_waited_for,

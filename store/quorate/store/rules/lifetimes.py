@@ -3,9 +3,8 @@
 No clock and no I/O. Two kinds of time come in. *Observed* time passes only while the store runs
 and looks around. The wall clock alone knows how long the store was down.
 
-The wall clock never decides alone. An identity that is overdue by the wall clock is deleted only
-after the store has been up for a while without hearing of it. Times never decide whether a message
-is safe: epochs do that.
+The wall clock never decides alone. An identity that it calls overdue is so only after the store has
+been up for a while without hearing of it. Times never decide whether a message is safe: epochs do.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import NamedTuple
 
 from quorate.protocol.errors import STREAM_IS_OPEN, InvalidArgument
 from quorate.protocol.identity import SourceName
-from quorate.v1 import messages_pb2 as v1
 
 CONFIRM_SECONDS = 60.0
 """The time up, in seconds, after which an identity may be overdue by the wall clock alone."""
@@ -35,7 +33,7 @@ class Lifetimes:
     activity_timeout: float = 0.0
     """Another instance is refused for so long; 0: only while it streams."""
     state_lifetime: float = 0.0
-    """Everything of it is deleted after so long; 0: never."""
+    """A source may end after so long, and a receiver is forgotten; 0: never."""
 
     def merged(self, asked: Lifetimes) -> Lifetimes:
         """Return the lifetimes in force if these are configured and the client asks for those."""
@@ -48,7 +46,7 @@ class Lifetimes:
 
     @property
     def kept_for(self) -> float:
-        """Seconds after which state is deleted; 0: never. Never before the protection ends."""
+        """Seconds after which it is overdue; 0: never. Never before the protection ends."""
         if not self.state_lifetime:
             return 0.0
         return max(self.state_lifetime, self.activity_timeout)
@@ -63,9 +61,9 @@ _AS_CONFIGURED = Lifetimes()
 """The request of a client that leaves its lifetimes to the configuration."""
 
 
-def lifetimes_from_wire(wire: v1.Lifetimes) -> Lifetimes:
-    """Raises InvalidArgument if the peer sent impossible ones."""
-    asked = Lifetimes(wire.activity_timeout_seconds, wire.state_lifetime_seconds)
+def asked_lifetimes(activity_timeout: float, state_lifetime: float) -> Lifetimes:
+    """Return the lifetimes that a client asks for. Raises InvalidArgument for impossible ones."""
+    asked = Lifetimes(activity_timeout, state_lifetime)
     if not (0 <= asked.activity_timeout < inf and 0 <= asked.state_lifetime < inf):
         raise InvalidArgument("lifetimes", f"{asked} are no times")
     return asked
