@@ -33,7 +33,7 @@ def behind(archived: ArchivedSource, place: Place | None) -> Range | None:
 
 def _ended_before(archived: ArchivedSource, place: Place) -> bool:
     """Return whether a place is in a stream that ended before the archived one began."""
-    # A manifest that was rebuilt may lack the oldest epochs. Then nothing is certain.
+    # A lineage that does not begin with number 0 lacks its oldest epochs. Then nothing is certain.
     terms = archived.lineage.terms
     return place == NO_PLACE or (terms[0].first == 0 and place.epoch < terms[0].epoch)
 
