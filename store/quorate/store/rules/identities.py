@@ -124,12 +124,15 @@ class Identities:
         return [*writes, known.row()]
 
     def replaced(self, source: SourceName) -> list[Write]:
-        """A source is live again: its end needs no row of its own any more."""
+        """Drop the end of a source that is live again, and return its row as gone."""
         known = self.ended.pop(source, None)
         return [] if known is None else [known.row_gone()]
 
     def became_durable(self, known: EndedSource, reg_ids: RegIds) -> list[Write]:
-        """An end is on a stable set: what was before it is void, but for its messages' rows."""
+        """Note that an end is on a stable set, and return the rows of that.
+
+        The stream before it is void. The rows of its messages stay for now.
+        """
         former, known.former, known.durable = known.former, None, True
         writes = [known.row()]
         if former is not None:
@@ -149,7 +152,7 @@ class Identities:
         return writes
 
     def enter_limbo(self, reason: str) -> list[Write]:
-        """The store may have missed, or lost, what came after the ends of its sources."""
+        """Note of each end that the store may have missed, or lost, what came after it."""
         for known in self.ended.values():
             known.state.enter_limbo(reason)
             known.settled = known.unlisted = False
@@ -172,7 +175,7 @@ class Identities:
     def end_receiver(
         self, state: SourceState, session_id: int, epoch: int, reg_ids: RegIds
     ) -> list[Write]:
-        """A receiver is over up to this epoch; nothing is written if that is known."""
+        """End a receiver up to this epoch. Nothing is written if that is known."""
         written = receiver_tombstones.note(state, session_id, epoch)
         return [*written, *self.judged_by_end(state, session_id, reg_ids)] if written else []
 
@@ -195,7 +198,7 @@ class Identities:
     # Signs of life.
 
     def came(self, state: SourceState, asked: Lifetimes, receiver: int = 0) -> list[Write]:
-        """A source opened its stream, or a receiver registered; what is to be written of that."""
+        """Note that a source opened its stream, or a receiver registered; return what to write."""
         who = Who(state.name, receiver)
         changed = self.lives.of(who).asked != asked
         self.lives.came(who, asked)

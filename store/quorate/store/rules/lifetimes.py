@@ -191,32 +191,37 @@ class Lives:
     # Signs of life.
 
     def heard(self, who: Who) -> None:
-        """It gave a sign of life."""
+        """Note that an identity gave a sign of life."""
         life = self.of(who)
         life.heard = self.observed.now
         life.released = False
 
     def begins(self, who: Who) -> None:
-        """It is known here from now on, perhaps because a peer said so. That is no sign of life,
-        but how long there was none before is not known here."""
+        """Note that this store knows an identity from now on, perhaps because a peer said so.
+
+        That is no sign of life. For how long there was none before is not known here.
+        """
         self.of(who).since = self.observed.now
 
     def heard_elsewhere(self, who: Who) -> None:
-        """A peer says that it streams there. That may be old: it revokes no goodbye."""
+        """Note that a peer has the stream of a source. That may be old: it revokes no goodbye."""
         self.of(who).heard = self.observed.now
 
     def came(self, who: Who, asked: Lifetimes) -> None:
-        """It opened its stream, or registered; what it asks for now counts from now on."""
+        """Note that a source opened its stream, or that a receiver registered.
+
+        asked: the lifetimes that count from now on.
+        """
         self.heard(who)
         self.of(who).asked = asked
         self._note_mortal(who)
 
     def stays(self, who: Who) -> None:
-        """It has a stream open from now on."""
+        """Note that an identity has a stream open from now on."""
         self.of(who).present = True
 
     def left(self, who: Who, *, willingly: bool) -> None:
-        """Its stream is over."""
+        """Note that the stream of an identity is over."""
         self.heard(who)
         life = self.of(who)
         life.present = False

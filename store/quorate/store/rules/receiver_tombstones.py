@@ -44,7 +44,7 @@ def note(state: SourceState, session_id: int, epoch: int) -> list[Write]:
 
 
 def spend(state: SourceState, epoch: int) -> list[Write]:
-    """A receiver of the source was over in this epoch; nothing is written if a higher is known."""
+    """Note that a receiver ended in this epoch. Nothing is written if a higher one is known."""
     if epoch <= state.registration.spent_receiver_epoch:
         return []
     state.registration = replace(state.registration, spent_receiver_epoch=epoch)
@@ -230,5 +230,5 @@ class Forgetting:
         return writes
 
     def deleted(self, source: SourceName) -> None:
-        """The source is gone, and what was remembered of its receivers with it."""
+        """Forget what was remembered of the receivers of a source that is gone."""
         self._seen.pop(source, None)

@@ -178,7 +178,7 @@ class Standing:
         return Met(known, is_news, (row,))
 
     def known(self) -> list[StoreReplaced]:
-        """Which incarnation every peer has that this store knows, and what it was before itself.
+        """Return the incarnations of all known peers, and the former ones of this store.
 
         Every answer that a source decides from carries it. The source may still count an answer of
         a store that was wiped since, and that left limbo with what this store knew then.
@@ -189,8 +189,8 @@ class Standing:
     def learn_former(self, remembered: Greeting) -> None:
         """Take over which incarnations this store had before, as a peer knows it.
 
-        Who was wiped hears that from its peers, and may go down before it has noted it. A peer that
-        remembers nothing newer than those would find it out as a copy.
+        A store that was wiped hears that from its peers, and may go down before it has noted it.
+        A peer that remembers only one of those would otherwise take the store for a copy.
         """
         record = self.record
         if remembered.incarnation != record.incarnation:
@@ -200,9 +200,10 @@ class Standing:
             self.record = replace(record, former=former)
 
     def comes_after(self, remembered: Greeting) -> tuple[Write, ...]:
-        """In limbo: note in whose place this store came, as a peer knows it; what is to be written.
+        """Note, in limbo, which incarnation this store replaces; return what to write.
 
-        Who is in limbo replaces whatever the peers knew, unless it was replaced itself.
+        remembered: what a peer knows of the store. A store in limbo replaces what its peers knew,
+        unless it was replaced itself.
         """
         record, incarnation = self.record, remembered.incarnation
         if (
@@ -379,7 +380,7 @@ def _with_former(greeting: Greeting, known: Greeting | None) -> Greeting:
 
 
 def _merged(*former: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Each once, oldest first; of very many the newest."""
+    """Return each incarnation once, the oldest first; of very many only the newest."""
     return tuple(dict.fromkeys(each for some in former for each in some))[-_FORMER_MAX:]
 
 
