@@ -136,7 +136,7 @@ class Subscriber:
             if isinstance(given, ReplayedBatch):
                 for message in self._subscriber._handing_over(given):
                     yield message
-                    if self._subscriber._pacing.is_paused:
+                    if not self._subscriber._pacing.is_going:
                         run_blocking(until_going(self._subscriber))
             else:
                 yield given

@@ -163,6 +163,8 @@ class Subscriber:
         """Why the archive can no longer be read."""
         self._conflating = conflating
         self._pacing = Pacing(pace, self._closed)
+        self._is_one_by_one = pace is not None or conflating is not None
+        """Whether messages are handed over one by one, each at a time of its own."""
         self._saving: Saving | None = None
         if bookmarks is not None:
             self._saving = Saving(
@@ -298,11 +300,6 @@ class Subscriber:
         await self.close()
 
     @property
-    def _is_one_by_one(self) -> bool:
-        """Whether messages are handed over one by one, each at a time of its own."""
-        return self._pacing.has_pace or self._conflating is not None
-
-    @property
     def position(self) -> Position:
         """The position behind everything that was handed over.
 
@@ -318,6 +315,14 @@ class Subscriber:
         return self
 
     async def __anext__(self) -> Item:
+        if not self._is_one_by_one and self._pacing.is_going:
+            for message in self._messages:
+                self._last = message
+                return message
+        return await self._slowly()
+
+    async def _slowly(self) -> Item:
+        """Return the next item, which may have to be waited for."""
         if self._conflating is None:
             return await self._paced()
         return await self._conflating.next(self._paced, lambda: self._before, self._until_going)
@@ -329,22 +334,21 @@ class Subscriber:
 
     async def _paced(self) -> Item:
         """Return the next message, or what else there is, when its pace says so."""
-        if self._pacing.has_pace or self._pacing.is_paused:
+        if self._pacing.has_pace or not self._pacing.is_going:
             item = await self._when_due(self._item)
             assert not isinstance(item, ReplayedBatch)
             return item
         return await self._item()
 
     async def _item(self) -> Item:
-        for message in self._messages:
-            return message
         while True:
+            for message in self._messages:
+                self._last = message
+                return message
             given = await self._next()
             if not isinstance(given, ReplayedBatch):
                 return given
-            self._messages = self._handing_over(given)
-            for message in self._messages:
-                return message
+            self._messages = given.messages()
 
     def _handing_over(self, batch: ReplayedBatch) -> Iterator[ReplayedMessage]:
         """Yield the messages of a batch, with the position behind each."""

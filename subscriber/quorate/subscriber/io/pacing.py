@@ -38,8 +38,9 @@ class Pacing:
         - closed: is set once the subscription is closed. Then it is no longer paused.
         """
         self._pace = pace
-        self._going = asyncio.Event()
-        self._going.set()
+        self.is_going = True
+        """Whether anything is handed over for now: it is not paused."""
+        self._goes_on = asyncio.Event()
         self._closed = closed
         self._held: _Held | None = None
 
@@ -49,22 +50,19 @@ class Pacing:
         return self._pace is not None
 
     @property
-    def is_paused(self) -> bool:
-        """Whether nothing is handed over for now."""
-        return not self._going.is_set()
-
-    @property
     def position(self) -> Position | None:
         """The position before what waits; None: nothing does."""
         return None if self._held is None else self._held.before()
 
     def pause(self) -> None:
         """Hand over nothing more until `resume`."""
-        self._going.clear()
+        self.is_going = False
+        self._goes_on.clear()
 
     def resume(self) -> None:
         """Hand over again."""
-        self._going.set()
+        self.is_going = True
+        self._goes_on.set()
 
     def check_open(self) -> None:
         """Raise Closed if the subscription is closed."""
@@ -73,7 +71,8 @@ class Pacing:
 
     async def until_going(self) -> None:
         """Return once it is not paused."""
-        await self._going.wait()
+        while not self.is_going:
+            await self._goes_on.wait()
 
     async def next(
         self, take: Callable[[], Awaitable[Item | Given]], before: Callable[[], Position]
