@@ -520,21 +520,48 @@ def test_a_store_where_somebody_waits_is_told_until_it_knows() -> None:
     core = registered()
     assert core.streams.stable_awaited("a", True)
     assert not core.streams.stable_awaited("a", True), "that is no news"
-    assert core.streams.awaiting(core.stable_upto) == []
+    assert not core.streams.awaiting(core.stable_upto)
     send(core, b"x")
     for store in "abc":
         frames(core, store)
         core.acknowledged(store, 0, 0.0)
-    assert core.streams.awaiting(core.stable_upto) == [core.streams.cursors["a"]]
+    assert core.streams.awaiting(core.stable_upto) == {"a": core.streams.cursors["a"]}
     core.streams.cursors["a"].keepalive_due = True
     (frame,) = frames(core, "a")
     assert (frame.WhichOneof("kind"), frame.stable_upto) == ("keepalive", 0)
-    assert core.streams.awaiting(core.stable_upto) == []
+    assert not core.streams.awaiting(core.stable_upto)
     send(core, b"y")
     core.acknowledged("b", 1, 0.0)
     core.acknowledged("c", 1, 0.0)
     core.streams.stable_awaited("a", False)
-    assert core.streams.awaiting(core.stable_upto) == [], "nobody waits any more"
+    assert not core.streams.awaiting(core.stable_upto), "nobody waits any more"
+
+
+def test_a_batch_tells_how_far_the_stream_was_stable_when_it_was_released() -> None:
+    core = registered()
+    core.streams.stable_awaited("a", True)
+    for number in range(2):
+        send(core, b"x")
+        for store in "abc":
+            frames(core, store)
+            core.acknowledged(store, number, 0.0)
+        assert core.streams.awaiting(core.stable_upto) == {"a": core.streams.cursors["a"]}
+    send(core, b"y")
+    assert not core.streams.awaiting(core.stable_upto), "the batch says it"
+
+
+def test_a_keepalive_that_is_due_goes_behind_a_batch_that_tells_less() -> None:
+    core = registered()
+    for payload in (b"x", b"y"):
+        send(core, payload)
+        for store in "bc":
+            frames(core, store)
+            core.acknowledged(store, core.packed_upto, 0.0)
+    assert core.stable_upto == 1
+    core.streams.cursors["a"].keepalive_due = True
+    *batches, last = frames(core, "a")
+    assert [frame.stable_upto for frame in batches] == [-1, 0]
+    assert (last.WhichOneof("kind"), last.stable_upto) == ("keepalive", 1)
 
 
 def test_what_changes_while_a_stream_is_being_opened_is_told() -> None:

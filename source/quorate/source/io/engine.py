@@ -52,8 +52,6 @@ _log = logging.getLogger("quorate.source")
 _TICK_SECONDS = 0.1
 _STABLE_NEWS_SECONDS = 1.0
 """Seconds after which stores and receivers hear how far an idle stream is stable."""
-_AWAITED_SECONDS = 0.002
-"""Seconds after which stores hear it where somebody waits for that, if no batch says it."""
 _GOODBYE_SECONDS = 1.0
 
 
@@ -125,7 +123,7 @@ class Engine:
         self._next_tick: asyncio.TimerHandle | None = None
         """None: the source rests until the next input."""
         self._stable_news_at = 0.0
-        self._awaited_news: asyncio.TimerHandle | None = None
+        self._awaited_news: asyncio.Handle | None = None
         """The call that tells stores where somebody waits."""
         self._loader: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -375,26 +373,27 @@ class Engine:
         if len(self.receipts):
             self.receipts.settle(stable_upto, self._loop.time(), self._receipt)
         self.live.stable_advanced()
-        self.stable_awaited()
         self._changed()
+        self.stable_awaited()
 
     def stable_awaited(self) -> None:
-        """Tell soon how far the stream is stable, if somebody at a store waits for that."""
+        """Tell how far the stream is stable, if somebody at a store waits for that.
+
+        An application that is told of it now may send the next message at once. A batch with that
+        message tells the stores, too. So they are told in the loop's next iteration.
+        """
         core = self.core
         if self._ticks and self._awaited_news is None and core.streams.awaiting(core.stable_upto):
-            self._awaited_news = self._loop.call_later(
-                _AWAITED_SECONDS, self._tell_awaited, core.packed_upto
-            )
+            self._awaited_news = self._loop.call_soon(self._tell_awaited)
 
-    def _tell_awaited(self, packed_upto: int) -> None:
-        """Tell how far the stream is stable, unless a batch behind this number has said it."""
+    def _tell_awaited(self) -> None:
+        """Tell how far the stream is stable, unless a batch has said it or is about to."""
         core, self._awaited_news = self.core, None
-        if core.packed_upto > packed_upto:
-            self.stable_awaited()
-        else:
-            for cursor in core.streams.awaiting(core.stable_upto):
-                cursor.keepalive_due = True
-            self._wake_sessions()
+        if core.can_take:
+            return
+        for store, cursor in core.streams.awaiting(core.stable_upto).items():
+            cursor.keepalive_due = True
+            self._sessions[store].wake()
 
     def _go_on(self) -> None:
         """Let the publish store go on with the stream, before the first message is accepted."""

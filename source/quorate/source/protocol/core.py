@@ -742,7 +742,7 @@ class SourceCore:
         frame = framed(packed.batch, self.stable_upto, self._options.compression)
         self.retention.append(packed.first, packed.last, frame, self.window.packed_bytes, now)
         self.pacing.sent(packed.last, self.window.packed_bytes)
-        self.streams.busy()
+        self.streams.released(self.stable_upto)
         return frame
 
     # -- time -------------------------------------------------------------------------------

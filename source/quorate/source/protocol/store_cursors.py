@@ -84,6 +84,8 @@ class Streams:
         self.cursors: dict[str, StoreCursor] = {}
         self.takers: tuple[str, ...] = ()
         """The stores that need the stream's messages, as far as is known."""
+        self._released_stable_upto = NOTHING
+        """The stable number that the newest batch tells."""
 
     def add(self, store: str) -> None:
         """Add a store."""
@@ -132,8 +134,9 @@ class Streams:
         for cursor in self.cursors.values():
             cursor.close()
 
-    def busy(self) -> None:
-        """Note that every store has something new to be sent."""
+    def released(self, stable_upto: int) -> None:
+        """Note that every store is to be sent a new batch, which tells this stable number."""
+        self._released_stable_upto = stable_upto
         for cursor in self.cursors.values():
             cursor.idle = False
 
@@ -150,14 +153,16 @@ class Streams:
         before, cursor.stable_awaited = cursor.stable_awaited, awaited
         return awaited and not before
 
-    def awaiting(self, stable_upto: int) -> list[StoreCursor]:
+    def awaiting(self, stable_upto: int) -> dict[str, StoreCursor]:
         """Return the streams to stores where somebody waits to hear how far the source's stream is
-        stable, and that no keepalive told."""
-        return [
-            cursor
-            for cursor in self.cursors.values()
+        stable, and that no frame tells."""
+        if self._released_stable_upto >= stable_upto:
+            return {}
+        return {
+            store: cursor
+            for store, cursor in self.cursors.items()
             if cursor.stable_awaited and cursor.open and cursor.told_stable_upto < stable_upto
-        ]
+        }
 
     def opened(self, store: str, next_sequence: int, durability: int, retention: Retention) -> bool:
         """Open a store's stream at next_sequence. Return whether the store takes messages."""
@@ -210,7 +215,8 @@ class Streams:
             first, cursor.next_sequence = cursor.next_sequence, goes_on_at
             return skip_frame(first, goes_on_at - 1, stable_upto)
         if item is not None and not cursor.waits_for_store:
-            cursor.keepalive_due = False
+            if self._released_stable_upto >= stable_upto:
+                cursor.keepalive_due = False
             if cursor.waiting_since is None:
                 cursor.waiting_since = now
             if isinstance(item.frame, LargeBatch):
