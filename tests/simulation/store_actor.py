@@ -621,6 +621,10 @@ class StoreActor:
         core, engine = self.core, self.engine
         writes = core.streams.keepalive(stream, frame.stable_upto)
         match frame.WhichOneof("kind"):
+            case "keepalive":
+                if writes:
+                    call.commit = engine.submit_stable(stream.state, writes)
+                return
             case "skip":
                 skipped = core.streams.skip(stream, frame.skip.first, frame.skip.last)
                 self.world.reach("hole opened by Skip", "%s %s", self.name, frame.skip.first)

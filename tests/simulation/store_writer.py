@@ -74,6 +74,10 @@ class SimulatedWriter:
         self._arrived.set()
         return pending.number
 
+    def submit_lazily(self, writes: Sequence[Write]) -> int:
+        """Submit rows that may go with the next commit. It is no later here."""
+        return self.submit(writes)
+
     async def durable(self, number: int) -> None:
         if number > self.committed:
             pending: Pending[None] = Pending()

@@ -47,6 +47,8 @@ class HeldBack:
     def __init__(self, world: World) -> None:
         self.committed = 0
         self.waited_for = asyncio.Event()
+        self.lazy: list[Sequence[Write]] = []
+        """The rows that may wait for the next commit."""
         self._world = world
         self._submitted: list[tuple[Sequence[Write], Acknowledged | None, int]] = []
         self._waiting: list[asyncio.Future[None]] = []
@@ -63,6 +65,10 @@ class HeldBack:
         if writes or acknowledge is not None:
             self._submitted.append((writes, acknowledge, upto))
         return self.committed + len(self._submitted)
+
+    def submit_lazily(self, writes: Sequence[Write]) -> int:
+        self.lazy.append(writes)
+        return self.submit(writes)
 
     async def durable(self, number: int) -> None:
         if number > self.committed:

@@ -239,6 +239,17 @@ class Engine:
         commit.position = self.core.streams.position
         return number
 
+    def submit_stable(self, state: SourceState, writes: Sequence[Write]) -> int:
+        """Submit the row that says how far a source's stream is stable, and return its commit.
+
+        The calls that wait for that have been told by then. The row goes with the next commit:
+        whatever is made durable because of it is not written before it. Raises StorageFailed.
+        """
+        number = self.writer.submit_lazily(writes)
+        self.note(state.name)
+        self._commits[state.reg_id] = number
+        return number
+
     def note(self, source: SourceName) -> None:
         """Note a change of a source at this store."""
         self.changes.note(source)

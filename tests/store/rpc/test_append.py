@@ -108,6 +108,26 @@ async def test_it_hears_whether_somebody_waits_for_what_becomes_stable(
     assert not (await source.told()).durable.stable_awaited
 
 
+async def test_a_keepalive_wakes_neither_the_writer_nor_those_who_follow_the_journal(
+    store: Store, source: Source
+) -> None:
+    source.send(v1.Frame(batch=batch(0, 9), stable_upto=NOTHING))
+    told = asyncio.create_task(source.told())
+    while not told.done():
+        store.writer.let()
+        await asyncio.sleep(0)
+    topic = source.call._topic
+    watching = store.engine.tail.watching(by_topic(topic), ())
+    with watching as tail, store.engine.stable_tail.watching(by_topic(topic), ()) as stable:
+        source.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=9))
+        await asyncio.wait_for(stable.changed(), 10)
+        assert [len(rows) for rows in store.writer.lazy] == [1]
+        store.writer.let()
+        store.engine.committed(store.writer.committed)
+        assert (tail.owed, stable.owed) == (0, 1)
+    assert store.world.restarted().core.sources[ORDERS].held.stable_upto == 9
+
+
 @pytest.mark.expects_log("holds other content")
 async def test_what_is_sent_again_is_compared_with_what_is_on_its_way_to_the_disk(
     store: Store, source: Source

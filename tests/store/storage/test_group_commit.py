@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterable
 
 import pytest
+from tests import seams
 
 from quorate.protocol.errors import QuorateError, StorageFailed
 from quorate.store.startup import last_commit
@@ -148,6 +149,43 @@ async def test_what_need_not_be_synced_is_not() -> None:
     assert setup.storage.calls == ["write"]
     assert setup.marks == [], "only what was synced may be marked"
     await setup.writer.stop()
+
+
+async def test_lazy_rows_go_with_the_next_commit_which_is_synced() -> None:
+    setup = Setup()
+    number = setup.writer.submit_lazily(row(b"lazy"))
+    assert setup.writer.submit(row(b"a"), sync=False) == number
+    await setup.writer.durable(number)
+    assert setup.storage.calls == ["write", "sync"]
+    assert setup.storage.crash().get(Table.JOURNAL, [b"lazy"]) == [b"value"]
+    await setup.writer.stop()
+
+
+async def test_lazy_rows_are_written_at_once_for_those_who_wait() -> None:
+    setup = Setup()
+    await setup.writer.durable(setup.writer.submit_lazily(row(b"lazy")))
+    assert setup.storage.calls == ["write", "sync"]
+    setup.writer.submit_lazily(row(b"lazy"))
+    await setup.writer.durable(setup.writer.submit(()))
+    assert setup.storage.calls == 2 * ["write", "sync"]
+    await setup.writer.stop()
+
+
+async def test_lazy_rows_are_written_soon_without_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    seams.GROUP_COMMIT_LAZY_SECONDS.replace(monkeypatch, 0.0)
+    setup, committed = Setup(), asyncio.Event()
+    setup.writer.on_committed = lambda _: committed.set()
+    setup.writer.submit_lazily(row(b"lazy"))
+    await asyncio.wait_for(committed.wait(), 10)
+    assert setup.storage.calls == ["write", "sync"]
+    await setup.writer.stop()
+
+
+async def test_stopping_commits_lazy_rows() -> None:
+    setup = Setup()
+    setup.writer.submit_lazily(row(b"lazy"))
+    await setup.writer.stop()
+    assert setup.storage.calls == ["write", "sync"]
 
 
 async def test_an_acknowledgement_without_rows_waits_for_what_came_before() -> None:

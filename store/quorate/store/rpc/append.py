@@ -302,7 +302,9 @@ class AppendCall:
         writes = streams.keepalive(stream, frame.stable_upto)
         match frame.WhichOneof("kind"):
             case "keepalive":
-                pass
+                if writes:
+                    self._commit = engine.submit_stable(stream.state, writes)
+                return
             case "skip":
                 skipped = streams.skip(stream, frame.skip.first, frame.skip.last)
                 self._commit = engine.submit(stream.state, skipped, True, self, stream.expected - 1)

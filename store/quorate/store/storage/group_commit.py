@@ -28,6 +28,8 @@ from quorate.store.storage.records import (
     pack_commit,
 )
 
+_LAZY_SECONDS = 0.1
+"""Seconds after which rows that were submitted lazily are written without others."""
 _ROW_BYTES = 64
 """The bytes that a row is taken to cost apart from its value."""
 
@@ -86,6 +88,8 @@ class Writer:
         self._pending = _Commit(committed + 1)
         self._bytes = 0
         self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._lazily: asyncio.TimerHandle | None = None
+        """The call that has rows written that were submitted lazily; None: none may wait."""
         self._room: asyncio.Event = asyncio.Event()
         self._room.set()
         self.committed = committed
@@ -139,12 +143,44 @@ class Writer:
             self._room.clear()
         return number
 
+    def submit_lazily(self, writes: Sequence[Write]) -> int:
+        """Submit rows that may go with the next commit, which is synced, and return its number.
+
+        The thread is not woken for them, unless no other rows come soon, or somebody waits. Rows
+        that are submitted later are never written before them. Raises StorageFailed after a
+        failure.
+        """
+        if self.failure is not None:
+            raise self.failure
+        size = sum(_ROW_BYTES + len(write.value or b"") for write in writes)
+        with self._arrived:
+            self._pending.writes.extend(writes)
+            self._pending.bytes += size
+            self._pending.sync = True
+            number = self._pending.number
+        self._bytes += size
+        if self._lazily is None:
+            self._lazily = self._loop.call_later(_LAZY_SECONDS, self._wake)
+        return number
+
+    def _wake(self) -> None:
+        """Let the thread write all rows that were submitted."""
+        if self._lazily is not None:
+            self._lazily.cancel()
+            self._lazily = None
+        with self._arrived:
+            if self._idle and self._pending:
+                self._idle = False
+                self._arrived.notify()
+
     async def durable(self, number: int) -> None:
         """Return once that commit is durable. Raises StorageFailed if it never will be."""
         if number <= self.committed:
             return
         if self.failure is not None:
             raise self.failure
+        if self._lazily is not None:
+            self._wake()
         future = self._waiting.get(number)
         if future is None:
             future = self._waiting[number] = self._loop.create_future()
@@ -164,6 +200,8 @@ class Writer:
 
     async def stop(self) -> None:
         """Commit all submitted rows, then end the thread."""
+        if self._lazily is not None:
+            self._lazily.cancel()
         with self._arrived:
             self._stopping = True
             self._arrived.notify()
