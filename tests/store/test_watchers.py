@@ -39,6 +39,19 @@ async def test_a_watcher_of_one_topic_never_looks_at_others() -> None:
         assert await taken(watcher) == ["orders"]
 
 
+async def test_a_watcher_with_a_quick_selection_is_not_woken_by_other_topics() -> None:
+    directory = Directory()
+    quick = Selection("orders".__eq__, is_quick=True)
+    with directory.watching(quick, ()) as watcher:
+        waiting = asyncio.create_task(watcher.changed())
+        directory.changed(TRADES)
+        await asyncio.sleep(0)
+        assert (watcher.owed, waiting.done()) == (0, False)
+        directory.changed(ORDERS)
+        await asyncio.wait_for(waiting, 1)
+        assert await taken(watcher) == ["orders"]
+
+
 async def test_changes_that_were_not_taken_are_one() -> None:
     directory = Directory()
     with directory.watching(by_pattern(".*"), ()) as watcher:

@@ -31,6 +31,8 @@ class Selection:
     selects: Callable[[str], bool]
     topic: str | None = None
     """The one topic; None: a pattern selects them."""
+    is_quick: bool = False
+    """Whether `selects` takes next to no time, so that other topics do not wake the watcher."""
 
 
 def by_topic(topic: str) -> Selection:
@@ -49,6 +51,7 @@ class Watcher:
     def __init__(self, selection: Selection, known: Iterable[SourceName]) -> None:
         """known: the sources that the watcher is owed first; others may be among them."""
         self.selects = selection.selects
+        self._is_quick = selection.is_quick
         if (topic := selection.topic) is not None:
             # Many receivers watch one topic each. To each of them almost all sources are others.
             known = (source for source in known if source.topic == topic)
@@ -62,6 +65,8 @@ class Watcher:
 
     def owe(self, source: SourceName) -> None:
         """Note that the watcher must be told of the source, if it asked for the topic."""
+        if self._is_quick and not self.selects(source.topic):
+            return
         self._owed[source] = None
         self._changed.set()
 

@@ -226,7 +226,8 @@ class StateMaking:
 
     async def _run(self) -> None:
         engine, walk = self._engine, self._walk
-        with engine.stable_tail.watching(Selection(self._has_keys), engine.core.sources) as news:
+        keyed = Selection(self._has_keys, is_quick=True)
+        with engine.stable_tail.watching(keyed, engine.core.sources) as news:
             loop, look_at, rounds_in_vain = asyncio.get_running_loop(), 0.0, 0
             while True:
                 if engine.limbo_reason(None):
