@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,15 @@ from tests import seams
 from tests.store.support import ORDERS, TRADES, Client, batch, running
 
 from quorate.protocol.bookmarks import NO_PLACE, Place, Position
-from quorate.protocol.framing import encode_batch, read_header
+from quorate.protocol.framing import compressed, encode_batch, read_header
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.ranges import Range
 from quorate.protocol.wire import position_from_wire, position_to_wire
 from quorate.store.node import StoreNode
+from quorate.store.rpc.selecting import Piece
+from quorate.store.rpc.subscribe import _are_few
+from quorate.store.storage.large_batches import LargeRow
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -144,21 +150,27 @@ def syncs_held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Syncs]:
         is_over.set()
 
 
+async def given_until(call: Any, last: int) -> list[store_v1.Given]:
+    """Return what a subscription is given, up to the number that is the last one."""
+    found: list[store_v1.Given] = []
+    async with asyncio.timeout(20):
+        while not found or max(found[-1].fetched.last, found[-1].selected.upto) < last:
+            found += (await call.read()).given
+    return found
+
+
 async def given(call: Any, last: int) -> list[int]:
     """Return the numbers that a subscription is given, up to the last one."""
     numbers: list[int] = []
-    async with asyncio.timeout(20):
-        while last not in numbers:
-            response = await call.read()
-            for each in response.given:
-                numbers += range(each.fetched.first, each.fetched.last + 1)
+    for each in await given_until(call, last):
+        numbers += range(each.fetched.first, each.fetched.last + 1)
     return numbers
 
 
-def subscribed(client: Client, delivered: store_v1.Delivered) -> Any:
+def subscribed(client: Client, delivered: store_v1.Delivered, where: str = "") -> Any:
     return client.stub.Subscribe(
         store_v1.SubscribeRequest(
-            protocol_version=PROTOCOL_VERSION, topic=ORDERS.topic, delivered=delivered
+            protocol_version=PROTOCOL_VERSION, topic=ORDERS.topic, delivered=delivered, where=where
         )
     )
 
@@ -202,6 +214,55 @@ async def test_who_follows_what_is_stable_waits_for_no_thread(tmp_path: Path) ->
             await orders.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=9))
             assert await given(call, 9) == [5, 6, 7, 8, 9]
         call.cancel()
+
+
+@pytest.mark.expects_log("set 5 messages aside")
+async def test_what_was_passed_and_set_aside_is_not_given(tmp_path: Path) -> None:
+    async with running(tmp_path) as node, Client(node.address) as client:
+        orders = await client.stream()
+        call = subscribed(client, store_v1.DELIVERED_STABLE)
+        while not (await call.read()).completed:
+            pass
+        await orders.append(0, 4)
+        await orders.append(5, 9)
+        await orders.close()
+        await client.promise(2)
+        await client.begin(Lineage((Term(1, 0), Term(2, 5))))
+        orders = await client.open(2)
+        await orders.batch(batch(5, 9, epoch=2, salt="another "), stable_upto=9)
+        await orders.durable(9)
+        frames = [each.fetched for each in await given_until(call, 9)]
+        epochs = [read_header(each.batch).epoch for each in frames]
+        assert [(each.first, each.last) for each in frames] == [(0, 4), (5, 9)]
+        assert epochs == [1, 2]
+        call.cancel()
+
+
+async def test_a_filter_of_few_messages_waits_for_no_thread(tmp_path: Path) -> None:
+    async with running(tmp_path) as node, Client(node.address) as client:
+        orders = await client.stream()
+        call = subscribed(client, store_v1.DELIVERED_DURABLE, where="$sequence = 3")
+        while not (await call.read()).completed:
+            pass
+        with readers_busy(node):
+            await orders.append(0, 4)
+            (found,) = await given_until(call, 4)
+            assert (list(found.selected.offsets), found.selected.upto) == ([0], 4)
+        call.cancel()
+
+
+def piece(first: int, last: int, payload: bytes = b"x") -> Piece:
+    """Return all of a batch of these numbers, compressed."""
+    frame = compressed(encode_batch(ORDERS, 1, first, [payload] * (last - first + 1), 1))
+    return Piece(read_header(frame), frame, Range(first, last))
+
+
+def test_the_event_loop_filters_few_small_messages_alone() -> None:
+    assert _are_few([piece(0, 31), store_v1.Given(), piece(32, 63)])
+    assert not _are_few([piece(0, 31), piece(32, 64)])
+    assert not _are_few([piece(0, 0, bytes(17 * 1024))]), "decompressed it is large"
+    large = LargeRow(1, 1, piece(0, 0).header)
+    assert not _are_few([replace(piece(0, 0), large=large)])
 
 
 async def test_what_becomes_stable_is_given_before_the_disk_has_more(

@@ -50,7 +50,9 @@ A subscriber that follows the journal reads them just after they were written, s
 memory. A thread would be woken for them, and would wait for Python's lock.
 """
 _AT_ONCE_MESSAGES = 64
-"""The most messages that are taken to be among these rows."""
+"""The most messages that are taken to be among these rows, and that the event loop filters."""
+_AT_ONCE_BYTES = 16 * 1024
+"""The most bytes that these messages may have, not compressed."""
 _RESPONSE_BYTES = 256 * 1024
 _LOOKS_AT_CLOCK_SECONDS = 60.0
 
@@ -352,7 +354,8 @@ class Subscription:
             return
         self._walk.reading = _first_of_large(found)
         if not self._wanted.is_everything:
-            found = await self._run(partial(self._wanted.left_of, self._engine.reads, found))
+            run = self._at_once if _are_few(found) else self._run
+            found = await run(partial(self._wanted.left_of, self._engine.reads, found))
         response, size = store_v1.SubscribeResponse(), 0
         for each in found:
             if isinstance(each, Piece) and each.large is not None:
@@ -424,6 +427,16 @@ def _fragment(piece: Piece, at: int, size: int, data: bytes) -> store_v1.Subscri
     given = _whole(piece, b"")
     given.fetched.fragment.CopyFrom(v1.Fragment(at=at, size=size, data=data))
     return store_v1.SubscribeResponse(given=[given])
+
+
+def _are_few(found: Iterable[store_v1.Given | Piece]) -> bool:
+    """Return whether the messages of these pieces are few and small enough to filter them here."""
+    pieces = [each for each in found if isinstance(each, Piece)]
+    return (
+        all(each.large is None for each in pieces)
+        and sum(len(each.part) for each in pieces) <= _AT_ONCE_MESSAGES
+        and sum(each.header.plain_bytes for each in pieces) <= _AT_ONCE_BYTES
+    )
 
 
 def _first_of_large(found: Iterable[store_v1.Given | Piece]) -> dict[SourceName, int]:
