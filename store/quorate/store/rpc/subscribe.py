@@ -365,12 +365,11 @@ class Subscription:
                     yield response
                 response, size = store_v1.SubscribeResponse(), 0
                 continue
-            given = response.given.add()
             if isinstance(each, Piece):
-                given.CopyFrom(_whole(each, each.frame))
+                _add_whole(response, each, each.frame)
                 size += len(each.frame)
             else:
-                given.CopyFrom(each)
+                response.given.append(each)
                 size += each.ByteSize()
             if size > _RESPONSE_BYTES:
                 yield response
@@ -395,7 +394,9 @@ class Subscription:
             for at, data in fragments_of(left):
                 yield _fragment(piece, at, left.size, data)
         elif left is not None:
-            yield store_v1.SubscribeResponse(given=[_whole(piece, left)])
+            response = store_v1.SubscribeResponse()
+            _add_whole(response, piece, left)
+            yield response
         else:
             yield store_v1.SubscribeResponse(given=[moved_behind(piece)])
 
@@ -416,17 +417,24 @@ def _cause(missing: Missing) -> v1.Lookup:
     return v1.LOOKUP_LOST if missing.lost else v1.LOOKUP_RELEASED
 
 
-def _whole(piece: Piece, batch: bytes) -> store_v1.Given:
-    """Return what gives the messages of a piece. batch: empty: fragments follow."""
-    part = piece.part
-    fetched = v1.Fetched(first=part.first, last=part.last, batch=batch)
-    return store_v1.Given(fetched=fetched, stable_upto=piece.stable_upto)
+def _add_whole(response: store_v1.SubscribeResponse, piece: Piece, batch: bytes) -> store_v1.Given:
+    """Add what gives the messages of a piece. batch: empty: fragments follow.
+
+    It is made in its place: each message of protobuf that is put into another one is copied.
+    """
+    given = response.given.add()
+    fetched = given.fetched
+    fetched.first, fetched.last, fetched.batch = piece.part.first, piece.part.last, batch
+    if piece.stable_upto is not None:
+        given.stable_upto = piece.stable_upto
+    return given
 
 
 def _fragment(piece: Piece, at: int, size: int, data: bytes) -> store_v1.SubscribeResponse:
-    given = _whole(piece, b"")
-    given.fetched.fragment.CopyFrom(v1.Fragment(at=at, size=size, data=data))
-    return store_v1.SubscribeResponse(given=[given])
+    response = store_v1.SubscribeResponse()
+    fragment = _add_whole(response, piece, b"").fetched.fragment
+    fragment.at, fragment.size, fragment.data = at, size, data
+    return response
 
 
 def _are_few(found: Iterable[store_v1.Given | Piece]) -> bool:
