@@ -69,6 +69,22 @@ def test_a_timeout_of_a_blocking_call(stores_aside: Stores, wrong: Any) -> None:
         assert orders.next_sequence == 0
 
 
+async def test_a_commit_with_a_wrong_marker_takes_no_number(stores: Stores) -> None:
+    wrong: Any = "text"
+    async with connect(stores.addresses) as quorate, quorate.source("orders") as orders:
+        with pytest.raises(InvalidArgument, match="marker: is str, not bytes"):
+            await orders.commit([b"0"], wrong)
+        assert (await orders.publish(b"0")).sequence == 0
+
+
+def test_a_blocking_commit_with_a_wrong_marker_takes_no_number(stores_aside: Stores) -> None:
+    wrong: Any = "text"
+    with connect_blocking(stores_aside.addresses) as quorate, quorate.source("orders") as orders:
+        with pytest.raises(InvalidArgument, match="marker: is str, not bytes"):
+            orders.commit([b"0"], wrong)
+        assert orders.publish(b"0").sequence == 0
+
+
 async def test_waiting_for_a_number_that_was_not_sent(stores: Stores) -> None:
     async with connect(stores.addresses) as quorate, quorate.source("orders") as orders:
         await orders.publish(b"0")

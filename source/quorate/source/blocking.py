@@ -265,7 +265,7 @@ class Source:
         Arguments and errors are those of quorate.source.Source.commit.
         """
         ready = checked(messages, self._window.limit, time_ns())
-        check_commit(ready, marker)
+        marker = check_commit(ready, marker)
         return run_blocking(
             asynchronous.commit_ready(self._source, ready, marker, timeout, wait_quorum)
         )

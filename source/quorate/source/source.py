@@ -300,7 +300,7 @@ class Source:
         the messages are too many for one batch.
         """
         ready = checked(messages, self._window.limit, time_ns())
-        check_commit(ready, marker)
+        marker = check_commit(ready, marker)
         return await commit_ready(self, ready, marker, timeout, wait_quorum)
 
     async def publish(

@@ -111,6 +111,16 @@ def test_what_can_not_be_sent(message: object) -> None:
         checked([b"good", message], LIMIT, 0)  # type: ignore[list-item]
 
 
+@pytest.mark.parametrize("marker", ["text", [1], None, 5])
+def test_a_marker_that_is_not_bytes_is_refused(marker: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"marker: is .*, not bytes; encode it first"):
+        check_commit(checked([b""], LIMIT, 0), marker)
+
+
+def test_a_marker_becomes_bytes() -> None:
+    assert check_commit(checked([b""], LIMIT, 0), bytearray(b"marker")) == b"marker"
+
+
 SECOND_NS = 1_000_000_000
 MOMENT = datetime(2026, 1, 31, 12, tzinfo=UTC)
 MOMENT_NS = int(MOMENT.timestamp()) * SECOND_NS

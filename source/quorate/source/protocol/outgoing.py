@@ -114,11 +114,11 @@ def fill_up(attributes: list[Attributes], count: int) -> None:
     attributes += repeat(NO_ATTRIBUTES, count - len(attributes))
 
 
-def as_bytes(payload: object) -> bytes:
-    """Return a payload as bytes; raise InvalidArgument for any other type."""
-    if isinstance(payload, bytes | bytearray | memoryview):
-        return bytes(payload)
-    raise InvalidArgument("payload", f"is {type(payload).__name__}, not bytes; encode it first")
+def as_bytes(value: object, argument: str = "payload") -> bytes:
+    """Return a payload, or another argument, as bytes. Raises InvalidArgument for other types."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise InvalidArgument(argument, f"is {type(value).__name__}, not bytes; encode it first")
 
 
 def checked(messages: Iterable[bytes | Outgoing], limit: Limit, now_ns: int) -> Ready:
@@ -187,8 +187,8 @@ def _with_attributes(messages: list[bytes | Outgoing], limit: Limit, now_ns: int
     return ready_of(payloads, found if has_any(found) else [])
 
 
-def check_commit(ready: Ready, marker: bytes) -> None:
-    """Raise InvalidArgument if these messages are not one batch with a marker."""
+def check_commit(ready: Ready, marker: object) -> bytes:
+    """Return the marker. Raises InvalidArgument if these messages are not one batch with it."""
     if not 0 < len(ready) <= BATCH_MESSAGES_MAX:
         raise InvalidArgument(
             "commit", f"{len(ready)} messages are not between 1 and {BATCH_MESSAGES_MAX}"
@@ -197,7 +197,9 @@ def check_commit(ready: Ready, marker: bytes) -> None:
     size_max = BATCH_BYTES_TARGET if len(ready) > 1 else MESSAGE_BYTES_USUAL
     if size > size_max:
         raise InvalidArgument("commit", f"{size:,} bytes are more than a batch has: {size_max:,}")
-    if not 0 < len(marker) <= MARKER_BYTES_MAX:
+    given = as_bytes(marker, "marker")
+    if not 0 < len(given) <= MARKER_BYTES_MAX:
         raise InvalidArgument(
-            "marker", f"has {len(marker)} bytes, not between 1 and {MARKER_BYTES_MAX}"
+            "marker", f"has {len(given)} bytes, not between 1 and {MARKER_BYTES_MAX}"
         )
+    return given
