@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from tests import seams
@@ -11,7 +12,7 @@ from tests.source.fake_store import FakeStore
 from tests.source.support import addresses
 
 from quorate.client import connect_blocking
-from quorate.errors import Closed, NotYetStable
+from quorate.errors import Closed, NotYetStable, WaitsForItself
 from quorate.transport.blocking import run_blocking
 
 
@@ -41,6 +42,17 @@ def test_the_client_closes_what_is_open(stores_aside: Stores) -> None:
     with pytest.raises(Closed, match="The client is closed"):
         quorate.receiver("orders")
     quorate.close()
+
+
+def test_a_close_in_a_callback_leaves_the_client_open(stores_aside: Stores) -> None:
+    async def called(call: Callable[[], None]) -> None:
+        call()
+
+    with connect_blocking(stores_aside.addresses) as quorate:
+        with pytest.raises(WaitsForItself):
+            run_blocking(called(quorate.close))
+        with quorate.source("orders") as orders:
+            assert orders.publish(b"0").sequence == 0
 
 
 def test_a_close_that_fails() -> None:

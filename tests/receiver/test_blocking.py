@@ -271,11 +271,43 @@ def test_a_call_in_a_callback_is_told_at_once(group: Group) -> None:
         lambda: opened(group),
     )
 
-    async def on_the_background_thread(call: Callable[[], object]) -> None:
-        call()
-
     for call in calls:
         with pytest.raises(WaitsForItself):
-            run_blocking(on_the_background_thread(call))
+            run_blocking(called(call))
     assert take(receiver, 1) == [0]
+    receiver.close()
+
+
+async def called(call: Callable[[], object]) -> None:
+    """Call something on the background thread."""
+    call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda receiver: receiver.receive(timeout=0),
+        lambda receiver: next(iter(receiver)),
+        lambda receiver: next(receiver.batches()),
+    ],
+)
+def test_a_call_in_a_callback_acknowledges_nothing(
+    group: Group, call: Callable[[Receiver], object]
+) -> None:
+    group.store(0)
+    with contextlib.suppress(RuntimeError), opened(group) as receiver:
+        for message in receiver:
+            with pytest.raises(WaitsForItself):
+                run_blocking(called(lambda: call(receiver)))
+            raise RuntimeError(message)
+    assert group.stores[0].receivers[NAME, 0x20][1] == -1
+
+
+def test_deregistering_in_a_callback_drops_nothing(group: Group) -> None:
+    group.store(99)
+    receiver = opened(group)
+    taken = take(receiver, 1)
+    with pytest.raises(WaitsForItself):
+        run_blocking(called(receiver.deregister))
+    assert taken + take(receiver, 99) == list(range(100))
     receiver.close()

@@ -49,7 +49,7 @@ from quorate.subscriber.state import State as AsyncState
 from quorate.subscriber.subscriber import SAVE_SECONDS, spread_over
 from quorate.subscriber.subscriber import Subscriber as AsyncSubscriber
 from quorate.transport import forks
-from quorate.transport.blocking import run_blocking
+from quorate.transport.blocking import check_may_wait, run_blocking
 from quorate.transport.connections import Connections
 from quorate.transport.tracing import Tracing
 
@@ -347,6 +347,7 @@ class Client:
     def _close(self, timeout: float) -> list[BaseException]:
         if (forked := forks.error()) is not None:
             return [forked]
+        check_may_wait()
         with self._lock:
             self._closed = True
             still_open = list(self._open.values())

@@ -25,7 +25,7 @@ from quorate.receiver.receiver import CLOSE_SECONDS
 from quorate.receiver.receiver import Receiver as AsyncReceiver
 from quorate.receiver.start import Start
 from quorate.receiver.traced import Spans
-from quorate.transport.blocking import run_blocking
+from quorate.transport.blocking import check_may_wait, run_blocking
 from quorate.transport.connections import Connections
 
 _CROSSING_BYTES = 1024 * 1024
@@ -135,6 +135,7 @@ class Receiver:
                 batch._taken = message.sequence  # type: ignore[union-attr]
                 yield message
             if cursor.batch is batch:
+                check_may_wait()
                 cursor.leave()
                 following = self._next()
                 if following is None:
@@ -149,6 +150,7 @@ class Receiver:
             if (message := cursor.take()) is not None:
                 yield spans.hand_over(message)
                 continue
+            check_may_wait()
             cursor.leave()
             following = self._next()
             if following is None:
@@ -161,6 +163,7 @@ class Receiver:
         while True:
             batch = cursor.rest()
             if batch is None:
+                check_may_wait()
                 cursor.leave()
                 batch = self._next()
             if batch is None:
@@ -173,6 +176,7 @@ class Receiver:
 
         With a timeout of 0 it polls. Everything else is as in quorate.receiver.Receiver.receive.
         """
+        check_may_wait()
         check_timeout(timeout)
         self._receiver._check_open()
         if (spans := self._receiver._spans) is not None:
@@ -221,6 +225,7 @@ class Receiver:
     def deregister(self, timeout: float = CLOSE_SECONDS) -> None:
         """End this identity for good, as quorate.receiver.Receiver.deregister does, with its
         errors."""
+        check_may_wait()
         self._crossed.clear()
         run_blocking(self._receiver.deregister(timeout))
 
