@@ -21,6 +21,7 @@ ALL = [
 CODES = {
     "Unreachable": 69,
     "StoreStopping": 69,
+    "TakenForHung": 69,
     "NotRegistered": 69,
     "NoQuorum": 69,
     "InLimbo": 69,

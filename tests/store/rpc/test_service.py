@@ -29,7 +29,6 @@ from tests.store.support import (
 )
 
 from quorate.protocol.errors import (
-    Closed,
     ContentConflict,
     CorruptBatch,
     Fenced,
@@ -41,6 +40,7 @@ from quorate.protocol.errors import (
     SourceActive,
     StorageFailed,
     StoreStopping,
+    TakenForHung,
     TooManyRegistrations,
     TopicRefused,
     UnknownTopic,
@@ -598,10 +598,10 @@ async def test_the_streams_of_a_silent_client_are_ended(client: Client) -> None:
     streams = [await client.stream(source=source) for source in (ORDERS, TRADES)]
     beat = BeatRequest(interval_seconds=0.05, timeout_seconds=0.1)
     await PeerStub(client.channel).Beat(beat)
-    for stream in streams:
+    for source, stream in zip((ORDERS, TRADES), streams, strict=True):
         error = await stream.ended()
-        assert isinstance(error, Closed)
-        assert "it said nothing for 0.1 s" in str(error)
+        assert isinstance(error, TakenForHung)
+        assert (error.who, error.silence) == (str(source), "it said nothing for 0.1 s")
 
 
 async def test_a_source_that_never_reads_is_served_all_the_same(client: Client) -> None:

@@ -1,7 +1,8 @@
 """Every error that Quorate raises on purpose, by family.
 
     QuorateError
-    ├── peers          Unreachable, StoreStopping, NotAStore, VersionMismatch, BrokenAnswer
+    ├── peers          Unreachable, StoreStopping, TakenForHung, NotAStore, VersionMismatch,
+    │                  BrokenAnswer
     ├── registration   NotRegistered, NoQuorum, InLimbo, SourceActive, ReceiverActive,
     │                  RegIdInUse, Fenced, TakenOver, EpochTooFar, Deregistered,
     │                  SourceDeleted, PolicyNotInForce, NeverStable, UnknownTopic, TopicRefused,
@@ -56,6 +57,7 @@ from quorate.protocol.errors.configuration import StoreNotReady as StoreNotReady
 from quorate.protocol.errors.peers import BrokenAnswer as BrokenAnswer
 from quorate.protocol.errors.peers import NotAStore as NotAStore
 from quorate.protocol.errors.peers import StoreStopping as StoreStopping
+from quorate.protocol.errors.peers import TakenForHung as TakenForHung
 from quorate.protocol.errors.peers import Unreachable as Unreachable
 from quorate.protocol.errors.peers import VersionMismatch as VersionMismatch
 from quorate.protocol.errors.queues import NotYetSettled as NotYetSettled

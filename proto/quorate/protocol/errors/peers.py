@@ -38,6 +38,24 @@ class StoreStopping(QuorateError):
 
 
 @dataclass(eq=False)
+class TakenForHung(QuorateError):
+    """A stream that a store ended, because it no longer heard the source."""
+
+    address: str
+    who: str
+    silence: str
+    retryable = True
+    exit_code = UNREACHABLE
+
+    def describe(self) -> str:
+        return (
+            f"The store at {self.address} ended the stream of {self.who}: {self.silence}. The "
+            "source opens it again by itself. Check whether its process was paused, whether its "
+            "event loop was blocked, and the network."
+        )
+
+
+@dataclass(eq=False)
 class NotAStore(QuorateError):
     """An address where another service answers."""
 

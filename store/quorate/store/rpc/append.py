@@ -15,11 +15,11 @@ from typing import Any, Protocol
 import grpc.aio
 
 from quorate.protocol.errors import (
-    Closed,
     ContentConflict,
     CorruptBatch,
     InvalidArgument,
     QuorateError,
+    TakenForHung,
 )
 from quorate.protocol.framing import first_of
 from quorate.protocol.limits import INSTANCE_BYTES_MAX, NOTHING, SEQUENCE_MAX
@@ -142,7 +142,7 @@ class AppendCall:
         name = stream.state.name
 
         def silenced(silence: str) -> None:
-            self.end(Closed(f"The stream of {name} ({silence})"))
+            self.end(TakenForHung(self._address, str(name), silence))
 
         try:
             with self._listening.to(self._lane.peer(), silenced) as client:
