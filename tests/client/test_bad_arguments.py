@@ -16,21 +16,62 @@ WRONG_OF_BOTH = [
     ({"reg_id": True}, "reg_id: True"),
     ({"timeout": -1}, "timeout: -1"),
     ({"timeout": "1"}, "timeout: '1'"),
+    ({"on_event": 3}, "on_event: 3 is not a function"),
+]
+WRONG_PATTERNS = [
+    ({"topic_pattern": b"a"}, "b'a' is not text"),
+    ({"topic_pattern": ""}, "is empty; '.*' matches every topic"),
+]
+WRONG_OF_SOURCES = [
+    ({"options": {}}, "SourceOptions"),
+    ({"publish_store": "/tmp/kept"}, "publish_store: '/tmp/kept' is none; give one"),
+]
+WRONG_OF_RECEIVERS = [({"options": {}}, "ReceiverOptions"), ({"where": 5}, "where: 5 is not text")]
+WRONG_OF_SUBSCRIBERS = [
+    ({"timeout": "1"}, "timeout: '1'"),
+    ({"on_event": 3}, "on_event: 3 is not a function"),
+    ({"chooser": 4}, "chooser: 4 is not a function"),
+    ({"where": 5}, "where: 5 is not text"),
 ]
 
 
-@pytest.mark.parametrize(("wrong", "text"), [*WRONG_OF_BOTH, ({"options": {}}, "SourceOptions")])
+@pytest.mark.parametrize(("wrong", "text"), [*WRONG_OF_BOTH, *WRONG_OF_SOURCES])
 async def test_a_source_does_not_open(stores: Stores, wrong: Any, text: str) -> None:
     async with connect(stores.addresses) as quorate:
         with pytest.raises(InvalidArgument, match=text):
             await quorate.source("orders", **wrong)
 
 
-@pytest.mark.parametrize(("wrong", "text"), [*WRONG_OF_BOTH, ({"options": {}}, "ReceiverOptions")])
+@pytest.mark.parametrize(("wrong", "text"), [*WRONG_OF_BOTH, *WRONG_OF_RECEIVERS, *WRONG_PATTERNS])
 async def test_a_receiver_does_not_open(stores: Stores, wrong: Any, text: str) -> None:
+    given = wrong if "topic_pattern" in wrong else {"topic": "orders", **wrong}
     async with connect(stores.addresses) as quorate:
         with pytest.raises(InvalidArgument, match=text):
-            await quorate.receiver("orders", **wrong)
+            await quorate.receiver(**given)
+
+
+@pytest.mark.parametrize(("wrong", "text"), [*WRONG_OF_SUBSCRIBERS, *WRONG_PATTERNS])
+async def test_a_subscriber_does_not_open(stores: Stores, wrong: Any, text: str) -> None:
+    given = wrong if "topic_pattern" in wrong else {"topic": "orders", **wrong}
+    async with connect(stores.addresses) as quorate:
+        with pytest.raises(InvalidArgument, match=text):
+            await quorate.subscriber(**given)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"stores": 5}, "stores: 5 is none; name them as a=host:port"),
+        ({"stores": "http://127.0.0.1:7301"}, "is not of the form"),
+        ({"previous_policies": 5}, "previous_policies: 5 is not a list"),
+        ({"previous_policies": "a=host:7301"}, "previous_policies: 'a=host:7301' is not a list"),
+        ({"heartbeat_interval": "1"}, "heartbeat_interval: '1' is not a number"),
+    ],
+)
+def test_a_client_does_not_connect(wrong: Any, text: str) -> None:
+    for opens in (connect, connect_blocking):
+        with pytest.raises(InvalidArgument, match=text):
+            opens(**{"stores": "a=127.0.0.1:7301", **wrong})
 
 
 @pytest.mark.parametrize("wrong", [-1, float("nan"), "1"])
@@ -44,11 +85,15 @@ async def test_a_timeout_of_a_call(stores: Stores, wrong: Any) -> None:
             orders.publish(b"x", timeout=wrong),
             orders.flush(timeout=wrong),
             orders.wait_stable(-1, timeout=wrong),
+            orders.close(timeout=wrong),
+            orders.deregister(timeout=wrong),
             receiver.receive(timeout=wrong),
+            receiver.flush(timeout=wrong),
+            quorate.close(timeout=wrong),
         ):
             with pytest.raises(InvalidArgument, match="timeout"):
                 await call
-        assert orders.next_sequence == 0
+        assert (await orders.publish(b"0")).sequence == 0
 
 
 @pytest.mark.parametrize("wrong", [-1, float("nan"), "1"])
@@ -62,11 +107,15 @@ def test_a_timeout_of_a_blocking_call(stores_aside: Stores, wrong: Any) -> None:
             lambda: orders.publish(b"x", timeout=wrong),
             lambda: orders.flush(timeout=wrong),
             lambda: orders.wait_stable(-1, timeout=wrong),
+            lambda: orders.close(timeout=wrong),
+            lambda: orders.deregister(timeout=wrong),
             lambda: receiver.receive(timeout=wrong),
+            lambda: receiver.flush(timeout=wrong),
+            lambda: quorate.close(timeout=wrong),
         ):
             with pytest.raises(InvalidArgument, match="timeout"):
                 call()
-        assert orders.next_sequence == 0
+        assert orders.publish(b"0").sequence == 0
 
 
 async def test_a_commit_with_a_wrong_marker_takes_no_number(stores: Stores) -> None:
@@ -90,3 +139,6 @@ async def test_waiting_for_a_number_that_was_not_sent(stores: Stores) -> None:
         await orders.publish(b"0")
         with pytest.raises(InvalidArgument, match="upto: 1 was not sent yet; the newest is 0"):
             await orders.wait_stable(1)
+        wrong: Any = "1"
+        with pytest.raises(InvalidArgument, match="upto: '1' is not a sequence number"):
+            await orders.wait_stable(wrong)

@@ -26,6 +26,7 @@ from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import Closed, QuorateError
 from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
 from quorate.protocol.payloads import PayloadFormat
+from quorate.protocol.timeouts import check_timeout
 from quorate.protocol.tls import Tls
 from quorate.receiver.blocking import Receiver
 from quorate.receiver.events import Event as ReceiverEvent
@@ -342,6 +343,7 @@ class Client:
 
         timeout and errors are those of quorate.client.Client.close.
         """
+        check_timeout(timeout)
         raise_first(self._close(timeout))
 
     def _close(self, timeout: float) -> list[BaseException]:

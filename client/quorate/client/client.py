@@ -26,6 +26,7 @@ from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import Closed
 from quorate.protocol.heartbeat import HEARTBEAT_SECONDS, SILENCE_SECONDS
 from quorate.protocol.payloads import PayloadFormat
+from quorate.protocol.timeouts import check_timeout
 from quorate.protocol.tls import Tls
 from quorate.receiver.events import Event as ReceiverEvent
 from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
@@ -467,6 +468,7 @@ class Client:
         Closed. Raises the first error of a close; the others are its notes.
         In each case all are closed.
         """
+        check_timeout(timeout)
         raise_first(await self._close(timeout))
 
     async def _close(self, timeout: float) -> list[BaseException]:

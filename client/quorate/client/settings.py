@@ -6,7 +6,7 @@ Nothing is opened here. A file is read in quorate.client.file_settings.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -87,6 +87,8 @@ def read_settings(
     if not isinstance(tls, Tls | None):
         raise InvalidArgument("tls", f"{tls!r} is not made by Tls")
     seconds = inf if timeout is None else timeout
+    if isinstance(previous_policies, str) or not isinstance(previous_policies, Iterable):
+        raise InvalidArgument("previous_policies", f"{previous_policies!r} is not a list")
     previous = tuple(read_layout(earlier) for earlier in previous_policies)
     heartbeat = Heartbeat(interval=heartbeat_interval, timeout=heartbeat_timeout)
     application = this_application(name)
@@ -122,6 +124,7 @@ def read_layout(stores: Stores) -> Layout:
 
     Raises InvalidArgument, or ConfigurationInvalid with every problem of a file.
     """
+    given: object = stores
     match stores:
         case Layout():
             return stores
@@ -131,13 +134,16 @@ def read_layout(stores: Stores) -> Layout:
             return read_file(file).layout
         case str():
             return Layout.plain(stores)
-        case _:
+        case _ if isinstance(given, Iterable):
             return Layout.plain(
                 tuple(
                     StoreAddress.parse(store) if isinstance(store, str) else store
                     for store in stores
                 )
             )
+        case _:
+            detail = f"{stores!r} is none; name them as a=host:port,b=host:port,…"
+            raise InvalidArgument("stores", detail)
 
 
 def _file(stores: Stores) -> Path | None:

@@ -1,4 +1,4 @@
-"""Options as an application gives them: whole, or one that takes an enum's member or its text.
+"""Options and arguments as an application gives them: their kinds, and the texts of enums.
 
 Only the reading of a value is here; each enum is beside the option that takes it. Options in a file
 are in quorate.protocol.option_text.
@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import difflib
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any, Self, TypeVar
+from functools import cache
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from quorate.protocol.errors import InvalidArgument
 
@@ -46,6 +49,56 @@ def read_choices(options: object, **kinds: type[enum.Enum]) -> None:
     """
     for name, kind in kinds.items():
         object.__setattr__(options, name, choice_of(name, kind, getattr(options, name)))
+
+
+WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+"""The words for the kinds of plain values."""
+
+
+def check_kinds(options: object, prefix: str = "") -> None:
+    """Raise InvalidArgument if a field of a dataclass has a value of another kind than it says.
+
+    prefix: what stands before the name of a field in the error. Fields with an enum are left to
+    `read_choices`.
+    """
+    made: type = type(options)
+    for name, kinds in _kinds_of(made).items():
+        value = getattr(options, name)
+        if kinds and not any(_is(kind, value) for kind in kinds):
+            wanted = " or ".join(_in_words(kind) for kind in kinds if kind is not type(None))
+            raise InvalidArgument(f"{prefix}{name}", f"{value!r} is not {wanted}")
+
+
+@cache
+def _kinds_of(options: type) -> dict[str, tuple[Any, ...]]:
+    """Return the kinds of values that each field takes. None are listed if one is an enum."""
+    found = {}
+    for name, hint in get_type_hints(options).items():
+        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        takes_choice = any(isinstance(kind, type) and issubclass(kind, enum.Enum) for kind in kinds)
+        found[name] = () if takes_choice or name.startswith("_") else kinds
+    return found
+
+
+def _is(kind: Any, value: object) -> bool:
+    if kind in (int, float):
+        number = Integral if kind is int else Real
+        return isinstance(value, number) and not isinstance(value, bool)
+    if get_origin(kind) is not None:
+        return callable(value)
+    return isinstance(value, kind)
+
+
+def _in_words(kind: Any) -> str:
+    if get_origin(kind) is not None:
+        return "a function"
+    return WORDS.get(kind) or f"made by {kind.__name__}"
+
+
+def check_function(argument: str, value: Callable[..., object] | None) -> None:
+    """Raise InvalidArgument unless the value is a function, or None."""
+    if value is not None and not callable(value):
+        raise InvalidArgument(argument, f"{value!r} is not a function")
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from math import inf
 from tenacity import RetryCallState
 from tenacity.wait import wait_exponential
 
+from quorate.protocol.choices import check_kinds
 from quorate.protocol.errors import InvalidArgument
 
 
@@ -36,6 +37,7 @@ class Delays:
     """Seconds without success after which no further attempt is made; None: there is no end."""
 
     def __post_init__(self) -> None:
+        check_kinds(self, "delays.")
         for name in ("first", "longest"):
             if not 0 <= getattr(self, name) < inf:
                 raise InvalidArgument(f"delays.{name}", f"{getattr(self, name)} is no time")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+from quorate.protocol.choices import check_kinds
 from quorate.protocol.errors import InvalidArgument
 
 HEARTBEAT_SECONDS = 1.0
@@ -27,6 +28,7 @@ class Heartbeat:
     """Seconds of silence after which either end takes the other for hung."""
 
     def __post_init__(self) -> None:
+        check_kinds(self, "heartbeat_")
         if not 0 < self.interval < inf:
             raise InvalidArgument(
                 "heartbeat_interval", f"{self.interval} is not above 0, and finite"

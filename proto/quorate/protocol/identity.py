@@ -103,7 +103,7 @@ class StoreAddress:
         Each spelling of an address makes the same store.
         """
         match = re.fullmatch(
-            r"\s*(?:(?P<name>[\w.-]+)=)?(?P<address>[^\s,=#]+:\d{1,20})(?:#(?P<reg_id>\d{1,20}))?\s*",
+            r"\s*(?:(?P<name>[\w.-]+)=)?(?P<address>[^\s,=#/]+:\d{1,20})(?:#(?P<reg_id>\d{1,20}))?\s*",
             text,
         )
         if match is None:

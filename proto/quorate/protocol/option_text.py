@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from quorate.protocol.choices import RemembersGiven, did_you_mean, named_in
+from quorate.protocol.choices import WORDS, RemembersGiven, did_you_mean, named_in
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.patterns import TopicPattern, topic_pattern
 
@@ -90,7 +90,6 @@ def _read_topic(
 
 
 _WRONG = object()
-_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
 def _read_table(
@@ -114,19 +113,19 @@ def _read_table(
 def _types(hint: Any) -> tuple[Any, ...]:
     """Return the types of values that a file can give for an option."""
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return tuple(kind for kind in kinds if kind in _WORDS or is_dataclass(kind))
+    return tuple(kind for kind in kinds if kind in WORDS or is_dataclass(kind))
 
 
 def _read_value(kinds: Sequence[Any], value: Any, where: str, problems: list[str]) -> Any:
     for kind in kinds:
-        if kind not in _WORDS and isinstance(value, Mapping):
+        if kind not in WORDS and isinstance(value, Mapping):
             made = _check(kind, _read_table(kind, value, where, problems), {}, where, problems)
             return _WRONG if made is None else made
         if kind is float and type(value) in (int, float):
             return float(value)
         if type(value) is kind:
             return value
-    wanted = " or ".join(_WORDS.get(kind, "a table") for kind in kinds)
+    wanted = " or ".join(WORDS.get(kind, "a table") for kind in kinds)
     problems.append(f"{where}: {value!r} is not {wanted}")
     return _WRONG
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
+from quorate.protocol.choices import check_kinds
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.policy import Policy
@@ -27,6 +28,7 @@ class ReceiverPacing:
     """Bytes of messages that this source has sent since its last registration."""
 
     def __post_init__(self) -> None:
+        check_kinds(self, "receiver_pacing.")
         for setting in ("messages", "bytes"):
             if getattr(self, setting) < 1:
                 raise InvalidArgument(

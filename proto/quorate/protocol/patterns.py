@@ -75,6 +75,18 @@ def topic_pattern(text: str) -> TopicPattern:
     return TopicPattern(text)
 
 
+def given_pattern(text: object) -> TopicPattern:
+    """Return the compiled pattern that an application gave for the topics that it wants.
+
+    Raises InvalidArgument, also for an empty one, which no topic matches.
+    """
+    if not isinstance(text, str):
+        raise InvalidArgument("topic pattern", f"{text!r} is not text")
+    if not text:
+        raise InvalidArgument("topic pattern", "is empty; '.*' matches every topic")
+    return topic_pattern(text)
+
+
 def pattern_of(topics: Iterable[str]) -> str:
     """Return a pattern that matches these topics and no other."""
     return "|".join(map(re2.escape, topics))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from quorate.protocol.choices import RemembersGiven, read_choices
+from quorate.protocol.choices import RemembersGiven, check_kinds, read_choices
 from quorate.protocol.consensus import Behaviour, StartingPoint
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.errors import InvalidArgument
@@ -85,9 +85,7 @@ class ReceiverOptions(RemembersGiven):
 
     def __post_init__(self) -> None:
         read_choices(self, consensus=Behaviour, confirm_delivery=ConfirmDelivery)
-        maximum: object = self.request_maximum
-        if not isinstance(maximum, int | None):
-            raise InvalidArgument("request_maximum", f"{maximum!r} is not a whole number")
+        check_kinds(self)
         if self.request_maximum is not None and self.request_maximum < 0:
             raise InvalidArgument("request_maximum", f"{self.request_maximum} is below 0")
         if self.buffer_bytes < 4 * FRAME_BYTES_MAX:

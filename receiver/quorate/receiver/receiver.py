@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from quorate.protocol.bookmarks import Position
-from quorate.protocol.choices import choice_of, options_of
+from quorate.protocol.choices import check_function, choice_of, options_of
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import (
     Closed,
@@ -40,7 +40,7 @@ from quorate.protocol.identity import (
     parse_stores,
 )
 from quorate.protocol.limits import SESSION_ID_MAX
-from quorate.protocol.patterns import topic_pattern as compiled
+from quorate.protocol.patterns import given_pattern
 from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.timeouts import check_timeout
 from quorate.protocol.tls import Tls
@@ -152,6 +152,7 @@ class Receiver:
         """
         forks.check()
         check_timeout(timeout)
+        check_function("on_event", on_event)
         receiver = cls(
             _watch_request(topic, topic_pattern),
             stores=parse_stores(stores) if isinstance(stores, str) else tuple(stores),
@@ -321,6 +322,7 @@ class Receiver:
         A message that is not stable after one second is left out. Raises NoQuorum after timeout
         seconds (None: 3), Fenced, Closed.
         """
+        check_timeout(timeout)
         self._check_open()
         if not await self._flushed(CLOSE_SECONDS if timeout is None else timeout):
             self._check_open()
@@ -781,7 +783,7 @@ def _watch_request(topic: str | None, topic_pattern: str | None) -> store_v1.Wat
     if topic is not None:
         return store_v1.WatchRequest(topic=check_topic(topic))
     try:
-        pattern = compiled(topic_pattern or "")
+        pattern = given_pattern(topic_pattern)
     except InvalidArgument as error:
         raise InvalidArgument("topic_pattern", error.detail) from None
     return store_v1.WatchRequest(topic_pattern=pattern.text)

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from math import inf
 
-from quorate.protocol.choices import RemembersGiven, read_choices
+from quorate.protocol.choices import RemembersGiven, check_kinds, read_choices
 from quorate.protocol.compression import Compression
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.delays import RECONNECT, Delays
@@ -151,6 +151,7 @@ class SourceOptions(RemembersGiven):
         )
         if self.compression is not None:
             read_choices(self, compression=Compression)
+        check_kinds(self)
         for setting in (
             "flight_messages",
             "flight_bytes",

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, has_any
-from quorate.protocol.choices import options_of
+from quorate.protocol.choices import check_function, options_of
 from quorate.protocol.errors import (
     Closed,
     InvalidArgument,
@@ -128,9 +128,14 @@ class Source:
         layout = _layout(stores, policy)
         previous = [_layout(earlier) for earlier in previous_policies]
         check_timeout(timeout)
+        check_function("on_event", on_event)
         if reg_id is not None:
             check_reg_id(reg_id)
-        publish_store = publish_store or MemoryPublishStore()
+        if publish_store is None:
+            publish_store = MemoryPublishStore()
+        elif not hasattr(publish_store, "claim"):
+            detail = f"{publish_store!r} is none; give one, such as FilePublishStore(path)"
+            raise InvalidArgument("publish_store", detail)
         remembered = publish_store.open()
         try:
             name = _name(topic, session_id, reg_id, remembered.source)
@@ -358,6 +363,8 @@ class Source:
         Raises what flush raises, and InvalidArgument if the number was not sent yet.
         """
         check_timeout(timeout)
+        if not isinstance(upto, int):
+            raise InvalidArgument("upto", f"{upto!r} is not a sequence number")
         newest = self._window.next_sequence - 1
         if upto > newest:
             never = InvalidArgument("upto", f"{upto} was not sent yet; the newest is {newest}")
@@ -377,6 +384,7 @@ class Source:
 
     async def _close(self, timeout: float) -> QuorateError | None:
         forks.check()
+        check_timeout(timeout)
         if self._closed:
             await self._ended.wait()  # another task may be closing it
             return None
@@ -431,6 +439,7 @@ class Source:
         `quorate deregister` tries again. Raises Fenced if another instance owns the identity,
         Deregistered, Closed, StorageFailed.
         """
+        check_timeout(timeout)
         self._check_not_closed()
         await self._engine.until_owner(timeout)
         self._check_not_closed()

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from quorate.protocol.bookmarks import Position, is_behind
-from quorate.protocol.choices import choice_of
+from quorate.protocol.choices import check_function, choice_of
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.errors import (
     Closed,
@@ -33,6 +33,7 @@ from quorate.protocol.filters.projection import Projection
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.payloads import PayloadFormat
+from quorate.protocol.timeouts import check_timeout
 from quorate.protocol.tls import Tls
 from quorate.subscriber.asking import request_behind, request_of
 from quorate.subscriber.begin import (
@@ -220,6 +221,9 @@ class Subscriber:
         NotAStore, TlsFailed, AccessDenied, ConfigurationInvalid; with an archive ArchiveUnusable,
         ArchiveInvalid, ArchiveNewer.
         """
+        check_timeout(timeout)
+        check_function("on_event", on_event)
+        check_function("chooser", chooser)
         request = store_v1.SubscribeRequest(
             protocol_version=PROTOCOL_VERSION,
             delivered=_DELIVERED[choice_of("delivered", Delivered, delivered)],

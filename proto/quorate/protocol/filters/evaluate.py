@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from quorate.protocol.errors import InvalidFilter
+from quorate.protocol.errors import InvalidArgument, InvalidFilter
 from quorate.protocol.filters import syntax
 from quorate.protocol.filters.functions import FUNCTIONS, MAKE_LONGER
 from quorate.protocol.filters.parse import parse
@@ -71,6 +71,8 @@ class Filter:
 
     def __init__(self, text: str) -> None:
         """Parse the text. Raises InvalidFilter, which says where and what was expected."""
+        if not isinstance(text, str):
+            raise InvalidArgument("where", f"{text!r} is not text")
         self.text = text
         tree = parse(text)
         nodes = list(_nodes(tree))

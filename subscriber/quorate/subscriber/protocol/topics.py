@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from quorate.protocol.errors import InvalidArgument, InvalidFilter
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.identity import check_topic
-from quorate.protocol.patterns import PATTERN_LENGTH_MAX, pattern_of, topic_pattern
+from quorate.protocol.patterns import (
+    PATTERN_LENGTH_MAX,
+    given_pattern,
+    pattern_of,
+    topic_pattern,
+)
 
 GivenTopics = str | Mapping[str, str | None]
 """One topic, or several, each with its condition; None: all its messages."""
@@ -40,7 +45,7 @@ def read_topics(topic: GivenTopics | None, pattern: str | None, where: str | Non
     if topic is not None:
         return Topics(check_topic(topic), "", topic.__eq__, passes)
     assert pattern is not None
-    return Topics("", pattern, topic_pattern(pattern).matches, passes)
+    return Topics("", pattern, given_pattern(pattern).matches, passes)
 
 
 def _several(conditions: Mapping[str, str | None], where: str | None) -> Topics:
