@@ -9,6 +9,7 @@ import pytest
 
 from quorate.protocol import errors
 from quorate.protocol.errors import NotYetStable, Outcome, QuorateError, Unreachable, joined
+from quorate.protocol.limits import MESSAGE_BYTES_MAX, MESSAGE_BYTES_USUAL
 
 KINDS = sorted(
     (
@@ -144,3 +145,10 @@ def test_what_is_not_yet_stable_names_the_right_next_step() -> None:
     assert "The publish store /data/orders has them" in kept
     assert "`flush` waits" in kept
     assert "may or may not survive" not in kept
+
+
+def test_a_limit_is_to_be_raised_only_if_it_can_be() -> None:
+    usual = errors.MessageTooLarge(MESSAGE_BYTES_USUAL + 1, MESSAGE_BYTES_USUAL)
+    largest = errors.MessageTooLarge(MESSAGE_BYTES_MAX + 1, MESSAGE_BYTES_MAX)
+    assert "Raise the limit, split the message, or send a reference" in str(usual)
+    assert "accepted. Split the message, or send a reference" in str(largest)

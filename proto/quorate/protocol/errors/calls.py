@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from quorate.protocol.errors.base import QuorateError
 from quorate.protocol.exit_codes import USAGE
+from quorate.protocol.limits import MESSAGE_BYTES_MAX
 
 UNKNOWN_SIZE = 0
 """The size of a message that was rejected before its end was read."""
@@ -56,9 +57,10 @@ class MessageTooLarge(QuorateError):
             if self.size != UNKNOWN_SIZE
             else f"has more bytes than the limit of {self.limit:,}"
         )
+        raised = "Raise the limit, split" if self.limit < MESSAGE_BYTES_MAX else "Split"
         return (
-            f"The message {is_too_large} ({self.setting}). It was not accepted. Raise the limit, "
-            "split the message, or send a reference to the place where the data is."
+            f"The message {is_too_large} ({self.setting}). It was not accepted. {raised} the "
+            "message, or send a reference to the place where the data is."
         )
 
 
