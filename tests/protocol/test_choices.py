@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from quorate.protocol.choices import choice_of
+from quorate.protocol.choices import choice_of, some_of
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.layout import Layout, StoreGroup
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
@@ -91,3 +91,12 @@ def test_a_rule_that_is_neither() -> None:
 def test_what_is_neither() -> None:
     with pytest.raises(InvalidArgument, match=r"^delivery: 'soon' is none of live, stable\.$"):
         choice_of("delivery", Delivery, "soon")
+
+
+def test_of_many_known_names_a_few_are_shown_the_likely_ones_first() -> None:
+    known = [f"topic-{number:03}" for number in range(99)] + ["orders"]
+    shown = some_of(known, "order")
+    assert shown.startswith("orders, topic-000, ")
+    assert shown.endswith("topic-008 and 90 more")
+    assert some_of(["b", "a"], "c") == "b, a"
+    assert some_of([], "c") == ""

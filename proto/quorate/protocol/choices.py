@@ -107,6 +107,17 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(known)}"
 
 
+NAMES_SHOWN_MAX = 10
+
+
+def some_of(known: Sequence[str], name: str) -> str:
+    """Return a few of the known names for people, those first that are like an unknown one."""
+    close = difflib.get_close_matches(name, known, n=NAMES_SHOWN_MAX)
+    shown = [*close, *(each for each in known if each not in close)][:NAMES_SHOWN_MAX]
+    left = len(known) - len(shown)
+    return ", ".join(shown) + (f" and {left:,} more" if left else "")
+
+
 class RemembersGiven:
     """A base of options: remembers which of them the application named."""
 

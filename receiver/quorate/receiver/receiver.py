@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from quorate.protocol.bookmarks import Position
-from quorate.protocol.choices import check_function, choice_of, options_of
+from quorate.protocol.choices import check_function, choice_of, options_of, some_of
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import (
     Closed,
@@ -517,11 +517,11 @@ class Receiver:
                 await self._registered.wait()
         self._check_open()
         if not self._registered.is_set():
-            raise UnknownTopic(self._what, ", ".join(self.known_topics))
+            raise UnknownTopic(self._what, some_of(self.known_topics, self._what))
 
     def _tell_no_source(self) -> None:
         topics = self.known_topics
-        known = ", ".join(topics) or "none"
+        known = some_of(topics, self._what) or "none"
         log.warning(
             "no store has a source of %s yet; waiting for one. Known topics: %s.", self._what, known
         )
