@@ -309,6 +309,7 @@ INDEX = "quorate.store.storage.index"
 SAME_CONTENT_IN_INDEX = Seam(INDEX, "same_messages")
 
 ROCKSDB = "quorate.store.storage.rocksdb"
+ROCKSDB_STATE_BUFFER = Seam(ROCKSDB, "STATE_BUFFER")
 ROCKS_STORAGE_COMPACT = Seam(ROCKSDB, "RocksStorage.compact")
 ROCKS_STORAGE_SYNC = Seam(ROCKSDB, "RocksStorage.sync")
 ROCKS_STORAGE_WRITE = Seam(ROCKSDB, "RocksStorage.write")

@@ -93,6 +93,9 @@ class Disk:
             raise StorageFailed(self._name, "the sync failed")
         self._keep(len(self._unsynced))
 
+    def sync_state(self) -> None:
+        self.sync()
+
     def sync_for_sure(self) -> None:
         """A sync that does not fail."""
         self._keep(len(self._unsynced))

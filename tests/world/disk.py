@@ -33,10 +33,14 @@ class Disk(MemoryStorage):
         self._has_failed = False
         self._commits: list[list[Write]] = []
         """The rows that are not synced yet, one list for each write."""
+        self._state_commits: list[list[Write]] = []
+        """The rows of Table.STATE that are not synced yet, one list for each write with any."""
 
     def write(self, writes: Iterable[Write], columns: Iterable[Columns] = ()) -> None:
         commit = with_columns(writes, columns)
         self._commits.append(commit)
+        if state := _of_state(commit):
+            self._state_commits.append(state)
         super().write(commit)
 
     def sync(self) -> None:
@@ -46,14 +50,24 @@ class Disk(MemoryStorage):
         super().sync()
         self._commits.clear()
 
+    def sync_state(self) -> None:
+        super().sync_state()
+        self._state_commits.clear()
+
     def crashed(self, random: Random) -> Disk:
         """Return the disk as a restart finds it: some of the last writes are there, each whole."""
         after = Disk()
         self._synced.copy_to(after)
-        for commit in self._commits[: random.randint(0, len(self._commits))]:
-            MemoryStorage.write(after, commit)
+        kept = random.randint(0, len(self._commits))
+        for commit in self._commits[:kept]:
+            MemoryStorage.write(after, [each for each in commit if each.table is not Table.STATE])
+        lost = sum(1 for commit in self._commits[kept:] if _of_state(commit))
+        if left := len(self._state_commits) - lost:
+            for commit in self._state_commits[: random.randint(0, left)]:
+                MemoryStorage.write(after, commit)
         after.copy_to(after._synced)
         after._unsynced.clear()
+        after._unsynced_state.clear()
         return after
 
     def flip(self, random: Random) -> bool:
@@ -69,6 +83,10 @@ class Disk(MemoryStorage):
             if key in each._rows[Table.JOURNAL]:
                 each._rows[Table.JOURNAL][key] = bytes(turned)
         return True
+
+
+def _of_state(commit: Iterable[Write]) -> list[Write]:
+    return [each for each in commit if each.table is Table.STATE]
 
 
 class Disks:

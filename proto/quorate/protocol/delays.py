@@ -82,7 +82,7 @@ REST = Delays(first=0.02, factor=1.0, longest=0.02, jitter=1.0)
 """A receiver's registration takes a higher epoch, because a store holds one."""
 
 LOOK = Delays(first=0.01, factor=2.0, longest=0.1, jitter=0.0)
-"""A peer's state is looked at again, because no event tells when it has changed."""
+"""The state of a peer, or of a database, is looked at again: no event tells when it changes."""
 
 LIMBO = Delays(first=0.2, factor=1.05, longest=2.0, jitter=0.0)
 """A store in limbo asks its peers again."""

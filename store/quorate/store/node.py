@@ -285,6 +285,14 @@ class StoreNode:
         keeper = Keeper(self._engine, peers, proxying, losses, configuration.deletion_grace)
         self.keeper = keeper
         subscriptions = Subscriptions(configuration.name, configuration.subscriptions_max)
+        making = StateMaking(
+            self._engine,
+            in_threads(self._executor),
+            configuration.keying_of,
+            rows_made,
+            lambda: peers.addresses,
+            partial(ask_peer, peers.open_channel),
+        )
         releasing = Releasing(
             self._engine,
             self._executor,
@@ -295,14 +303,7 @@ class StoreNode:
             ages,
             subscriptions,
             configuration.store_bytes_max,
-        )
-        making = StateMaking(
-            self._engine,
-            in_threads(self._executor),
-            configuration.keying_of,
-            rows_made,
-            lambda: peers.addresses,
-            partial(ask_peer, peers.open_channel),
+            making.place_of,
         )
         upkeep, reports = await self._serve(
             self._engine, peers, keeper, losses, checked, releasing, subscriptions, storage, making
@@ -417,7 +418,7 @@ class StoreNode:
     def _end_run(self, directory: DataDirectory, storage: Storage) -> None:
         """Sync and note a clean stop; after a failure note that messages may be missing."""
         if self._failure is None:
-            storage.sync()
+            storage.sync_state()
             clean_shutdown.end(directory.path)
             return
         # A sync that failed may have lost its writes, though the host goes on.

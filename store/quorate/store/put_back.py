@@ -80,6 +80,7 @@ def _copy(path: Path, to: Path) -> None:
         target.flush()
         os.fsync(target.fileno())
     sync_directory(to.parent)
+    sync_directory(to.parent.parent)
 
 
 def _renew(directory: Path, store: str, anew_after: float | None) -> bytes:

@@ -13,7 +13,11 @@ from quorate.store.storage.data_directory import DataDirectory, read_identity
 from quorate.store.storage.interface import Table, Write
 from quorate.store.storage.rocksdb import RocksStorage
 
-ROWS = [Write(Table.META, b"name", b"value"), Write(Table.JOURNAL, b"1", b"x" * 1000)]
+ROWS = [
+    Write(Table.META, b"name", b"value"),
+    Write(Table.JOURNAL, b"1", b"x" * 1000),
+    Write(Table.STATE, b"key", b"row"),
+]
 
 
 @pytest.fixture
@@ -44,6 +48,7 @@ def test_a_checkpoint_has_what_was_written_and_nothing_later(
     copied = RocksStorage(copy.database)
     assert copied.get(Table.META, [b"name", b"more"]) == [b"value", None]
     assert copied.get(Table.JOURNAL, [b"1"]) == [b"x" * 1000]
+    assert copied.get(Table.STATE, [b"key"]) == [b"row"]
     copied.close()
     copy.close()
     assert storage.get(Table.META, [b"name"]) == [b"later"]

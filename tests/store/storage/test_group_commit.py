@@ -115,15 +115,15 @@ async def test_all_that_arrives_during_a_sync_is_one_commit() -> None:
 async def test_columns_are_committed_with_the_rows_beside_them() -> None:
     setup = Setup(pending_bytes_max=200)
     await setup.hold_sync()
-    columns = Columns(Table.STATE, [b"b", b"c"], [b"1" * 100, b"2"])
+    columns = Columns(Table.INDEX, [b"b", b"c"], [b"1" * 100, b"2"])
     number = setup.writer.submit(row(b"a"), columns=columns)
     was_full = setup.writer.full
-    alone = setup.writer.submit([], columns=Columns(Table.STATE, [b"d"], [b"3"]))
+    alone = setup.writer.submit([], columns=Columns(Table.INDEX, [b"d"], [b"3"]))
     setup.storage.let.set()
     await setup.writer.durable(number)
     assert alone == number == 2
     stored = setup.storage.crash()
-    assert stored.get(Table.STATE, [b"b", b"c", b"d"]) == [b"1" * 100, b"2", b"3"]
+    assert stored.get(Table.INDEX, [b"b", b"c", b"d"]) == [b"1" * 100, b"2", b"3"]
     assert stored.get(Table.JOURNAL, [b"a"]) == [b"value"]
     assert (was_full, setup.writer.full) == (True, False)
     await setup.writer.stop()

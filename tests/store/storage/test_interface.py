@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests import seams
 
 from quorate.protocol.errors import DataDirectoryCorrupt, StorageFailed, StorageUnreadable
 from quorate.store.storage.interface import (
@@ -104,6 +107,84 @@ def test_memory_forgets_at_a_crash_what_was_not_synced() -> None:
     storage.write([*rows(b"c"), Write(Table.INDEX, b"a", None)])
     after = storage.crash()
     assert after.get(Table.INDEX, [b"a", b"b", b"c"]) == [b"value of a", b"value of b", None]
+
+
+STATE = [Write(Table.STATE, b"key", b"row")]
+
+
+def test_memory_forgets_at_a_crash_the_state_that_was_not_synced_with_it() -> None:
+    storage = MemoryStorage()
+    storage.write([*STATE, *rows(b"a")])
+    storage.sync()
+    after = storage.crash()
+    assert after.get(Table.STATE, [b"key"]) == [None]
+    assert after.get(Table.INDEX, [b"a"]) == [b"value of a"]
+    storage.sync_state()
+    assert storage.crash().get(Table.STATE, [b"key"]) == [b"row"]
+
+
+def test_rocks_has_the_state_after_a_crash_only_if_it_was_synced(tmp_path: Path) -> None:
+    storage = RocksStorage(tmp_path / "db", create=True)
+    storage.write([*STATE, *rows(b"a")])
+    storage.sync()
+    shutil.copytree(tmp_path / "db", tmp_path / "killed")
+    storage.sync_state()
+    shutil.copytree(tmp_path / "db", tmp_path / "synced")
+    storage.close()
+    for name, row in (("killed", None), ("synced", b"row")):
+        again = RocksStorage(tmp_path / name)
+        assert again.get(Table.STATE, [b"key"]) == [row]
+        assert again.get(Table.INDEX, [b"a"]) == [b"value of a"]
+        again.close()
+
+
+@pytest.mark.parametrize("is_sync", [True, False])
+def test_rocks_syncs_all_else_before_the_state_goes_to_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_sync: bool
+) -> None:
+    """Otherwise rows might outlive the messages of which they were made."""
+    seams.ROCKSDB_STATE_BUFFER.replace(monkeypatch, SEVERAL_ROWS)
+    storage = RocksStorage(tmp_path / "db", create=True)
+    calls: list[str] = []
+    monkeypatch.setattr(storage, "_database", Calls(storage._database, "log", calls))
+    monkeypatch.setattr(storage, "_state", Calls(storage._state, "state", calls))
+    storage.write(STATE)
+    storage.write([*rows(b"a"), *STATE])
+    assert "state flush" not in calls, "there is little of it yet"
+    if is_sync:
+        storage.sync_state()
+    else:
+        storage.write([Write(Table.STATE, b"key", b"x" * SEVERAL_ROWS)])
+    assert calls[-2:] == ["log flush_wal True", "state flush"]
+    before = len(calls)
+    storage.write(STATE)
+    assert calls[before:] == ["state write"]
+    storage.close()
+
+
+SEVERAL_ROWS = 1000
+
+
+class Calls:
+    """A database whose changing calls are noted."""
+
+    def __init__(self, database: Any, name: str, calls: list[str]) -> None:
+        self._database, self._name, self._calls = database, name, calls
+
+    def __getattr__(self, method: str) -> Any:
+        return getattr(self._database, method)
+
+    def write(self, *given: Any) -> None:
+        self._calls.append(f"{self._name} write")
+        self._database.write(*given)
+
+    def flush(self, waits: bool) -> None:
+        self._calls.append(f"{self._name} flush")
+        self._database.flush(waits)
+
+    def flush_wal(self, sync: bool) -> None:
+        self._calls.append(f"{self._name} flush_wal {sync}")
+        self._database.flush_wal(sync)
 
 
 def test_rocks_keeps_what_was_written(tmp_path: Path) -> None:

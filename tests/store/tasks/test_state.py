@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests import seams
+from tests.store.ended import Heardsay, engine_of
 from tests.store.state import (
     TOPIC,
     A,
@@ -29,10 +31,13 @@ from quorate.protocol.bookmarks import Place, Position
 from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import Missing
 from quorate.protocol.ranges import Range
+from quorate.store.rules.retention import Ages, Bounds
+from quorate.store.rules.subscriptions import Subscriptions
 from quorate.store.storage.index import entries
 from quorate.store.storage.interface import Table, Write
 from quorate.store.storage.records import position_key
 from quorate.store.storage.rocksdb import RocksStorage
+from quorate.store.tasks.retention import Releasing
 
 TRADES = SourceName("trades", 1)
 
@@ -70,11 +75,12 @@ async def test_any_order_of_arrival_makes_the_same_rows(seed: int) -> None:
 
 
 class Crashing:
-    """A storage whose process dies once it has written so often."""
+    """A storage whose process dies once it has written so often. What it has on the disk varies."""
 
-    def __init__(self, storage: Any, left: int) -> None:
+    def __init__(self, storage: Any, left: int, chooser: random.Random) -> None:
         self._storage = storage
         self._left = left
+        self._chooser = chooser
         self._lives = False
 
     def __getattr__(self, name: str) -> Any:
@@ -93,6 +99,8 @@ class Crashing:
                 raise Crash
             self._left -= 1
         self._storage.write(writes, columns)
+        if self._chooser.random() < 0.5:
+            self._storage.sync_state()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -114,7 +122,7 @@ async def test_a_crash_at_any_step_goes_on_there(tmp_path: Path, seed: int) -> N
     for lives_for in range(5):
         path = tmp_path / f"db{lives_for}"
         storage = RocksStorage(path, create=True)
-        maker = Maker(crashing := Crashing(storage, lives_for))
+        maker = Maker(crashing := Crashing(storage, lives_for, chooser))
         for event in events:
             with crashing.living():
                 does(maker, A, event)
@@ -127,7 +135,7 @@ async def test_a_crash_at_any_step_goes_on_there(tmp_path: Path, seed: int) -> N
                 storage.close()
                 storage = RocksStorage(path)
                 streams = maker.streams
-                maker = Maker(crashing := Crashing(storage, lives_for))
+                maker = Maker(crashing := Crashing(storage, lives_for, chooser))
                 with crashing.living():
                     for source, stream in streams.items():
                         if source in maker.world.core.sources:
@@ -145,13 +153,44 @@ async def test_rows_that_were_not_synced_are_made_again() -> None:
     maker.begins(A, 1)
     maker.sends(A, 1, 0, [Message(b"a", b"1", 1), Message(b"b", b"2", 2)])
     maker.stable(A, 1)
-    maker.world.storage.sync()
     await maker.all()
+    maker.world.storage.sync()
     wanted = maker.rows()
     again = Maker(maker.world.storage.crash())
     assert again.rows() == {}
     await again.all()
     assert again.rows() == wanted == {b"ka": b"1", b"kb": b"2"}
+
+
+async def test_rows_are_on_the_disk_before_their_messages_leave_the_journal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    maker = Maker()
+    maker.begins(A, 1)
+    for first in range(0, 8, 2):
+        maker.sends(A, 1, first, [Message(b"%d" % first, b"x", 1), Message(b"same", b"x", 1)])
+        maker.stable(A, first + 1)
+        await maker.all()
+    storage, synced = maker.world.storage, list[str]()
+    sync_state = storage.sync_state
+
+    def noted() -> None:
+        synced.append("rows")
+        sync_state()
+
+    monkeypatch.setattr(storage, "sync_state", noted)
+    with ThreadPoolExecutor(1) as executor:
+        bounds = Bounds(messages=1)
+        peers: Any = Heardsay()
+        releasing = Releasing(
+            engine_of(maker.world), executor, peers, storage, lambda _: bounds, 0.0, Ages(),
+            Subscriptions("s1", 1), 0, maker.making.place_of,
+        )  # fmt: skip
+        await releasing.round()
+        assert releasing.messages == 6
+        assert synced == ["rows"], "once for all that went"
+    again = Maker(storage.crash())
+    assert again.rows().keys() >= {b"k0", b"k2", b"k4", b"ksame"}
 
 
 async def test_only_what_is_stable_makes_rows() -> None:
@@ -356,7 +395,7 @@ async def test_a_topic_whose_rows_are_being_removed_goes_on_there() -> None:
     maker.stable(A, 8)
     await maker.all()
     with pytest.raises(Crash):
-        await Maker(Crashing(maker.world.storage, 1), lambda _: None).all()
+        await Maker(Crashing(maker.world.storage, 1, random.Random(1)), lambda _: None).all()
     after = Maker(maker.world.storage, lambda _: None)
     assert len(after.table()) == 1, "the place is still there"
     await after.all()

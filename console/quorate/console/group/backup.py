@@ -180,7 +180,7 @@ class PartWriter:
         self.close()
         if not self._store or files != self._files:
             raise NotAStore(self._address, "its backup has another number of files than it said")
-        for directory in (self._path / self._store, *(self._path / self._store).iterdir()):
+        for directory in (self._path / self._store, *(self._path / self._store).rglob("*")):
             if directory.is_dir():
                 sync_directory(directory)
         self.part = Part(self._store, self._commit, self._files, self._bytes)

@@ -6,7 +6,7 @@ Nothing here reads or writes rows. The directory has these files:
 - lock: locked while a store runs; has the store's process ID
 - acknowledged: the number of the last synced commit, mapped into memory
 - running: present while a store runs, and after an unclean stop; see clean_shutdown
-- rocksdb/: the database; see rocksdb
+- rocksdb/: the database, and in its state/ that of the state of the world; see rocksdb
 - checkpoint/: a copy that a backup reads, while it does; see checkpoint
 
 RocksDB reuses its log files, and then may lose the end of its log silently. The acknowledged mark
@@ -35,7 +35,7 @@ from quorate.protocol.errors import (
     StorageFailed,
 )
 
-FORMAT = 17
+FORMAT = 18
 """The number of the format. Raise it whenever an older version could not read the new format."""
 
 FORMAT_FILE = "FORMAT"

@@ -94,7 +94,12 @@ class Reads(Protocol):
 
 
 class Storage(Reads, Protocol):
-    """A storage: reads, atomic writes, and a sync of all earlier writes."""
+    """A storage: reads, atomic writes, and a sync of all earlier writes.
+
+    Table.STATE is apart, because all of it can be made again. It has no log, so a crash may take
+    back its last writes, also those before a sync. It never has a write, or a part of one, while it
+    lacks an earlier one of its own or one of the other tables.
+    """
 
     def write(self, writes: Iterable[Write], columns: Iterable[Columns] = ()) -> None:
         """Write all rows or none. Raises StorageFailed, after which nothing may be written.
@@ -103,7 +108,17 @@ class Storage(Reads, Protocol):
         """
 
     def sync(self) -> None:
-        """Return once every write is on the disk. Raises StorageFailed, and is never repeated."""
+        """Return once every write is on the disk, apart from those to Table.STATE.
+
+        Raises StorageFailed, and is never repeated.
+        """
+
+    def sync_state(self) -> None:
+        """Return once every write is on the disk, also those to Table.STATE.
+
+        It may take long, so it is never called on the event loop. Raises StorageFailed, and is
+        never repeated.
+        """
 
     def frozen(self, table: Table) -> Reads:
         """Return one table as it is now. Later writes are not seen there.

@@ -61,16 +61,24 @@ class MemoryStorage(MemoryRows):
     def __init__(self) -> None:
         super().__init__()
         self._unsynced: list[Write] = []
+        self._unsynced_state: list[Write] = []
         self._synced = MemoryRows()
 
     def write(self, writes: Iterable[Write], columns: Iterable[Columns] = ()) -> None:
         commit = with_columns(writes, columns)
-        self._unsynced += commit
+        for each in commit:
+            is_state = each.table is Table.STATE
+            (self._unsynced_state if is_state else self._unsynced).append(each)
         super().write(commit)
 
     def sync(self) -> None:
         self._synced.write(self._unsynced)
         self._unsynced.clear()
+
+    def sync_state(self) -> None:
+        self.sync()
+        self._synced.write(self._unsynced_state)
+        self._unsynced_state.clear()
 
     def compact(self, table: Table, first: bytes, last: bytes) -> None:
         """Do nothing: deleted rows take no space in memory."""

@@ -2,11 +2,13 @@
 
 A write to memory holds Python's lock. The log is written to its file, and synced, without the lock.
 Nor does a read of several keys hold it. So a commit is a write, followed by a sync of the log.
-Nothing here knows the meaning of the rows. The options are in rocksdb_options.
+The table of the state of the world is a database of its own, without a log. Nothing here knows the
+meaning of the rows. The options are in rocksdb_options.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -22,8 +24,10 @@ from rocksdict import (
     Rdict,
     RdictIter,
     WriteBatch,
+    WriteOptions,
 )
 
+from quorate.protocol.delays import LOOK, delay_after
 from quorate.protocol.errors import DataDirectoryCorrupt, StorageFailed, StorageUnreadable
 from quorate.store.storage.interface import (
     Columns,
@@ -32,33 +36,53 @@ from quorate.store.storage.interface import (
     Write,
 )
 from quorate.store.storage.rocksdb_options import (
+    STATE_BUFFER,
     database_options,
     has_direct_io,
     read_only_options,
+    state_options,
     table_options,
 )
 
+STATE_DIRECTORY = "state"
+"""The directory in that of the database that has the table of the state of the world."""
+_FLUSHING = "rocksdb.num-immutable-mem-table"
+_ERRORS = "rocksdb.background-errors"
+_LOGGED: list[Table] = [table for table in Table if table is not Table.STATE]
+
 
 class RocksStorage:
-    """A RocksDB database with one column family for each table."""
+    """A RocksDB database with one column family for each table, and one for Table.STATE alone."""
 
     def __init__(self, path: Path, create: bool = False, read_only: bool = False) -> None:
-        """Open the database. Raises DataDirectoryCorrupt if RocksDB cannot open it."""
+        """Open the databases. Raises DataDirectoryCorrupt if RocksDB cannot open one of them."""
         self._path = str(path)
         direct_io = not read_only and has_direct_io(path.parent)
         access = AccessType.read_only(False) if read_only else AccessType.read_write()
-        tables = {table.value: table_options(table, direct_io) for table in Table}
-        try:
-            options = read_only_options()
-            if not read_only:
-                options = database_options(path, direct_io, create)
-            self._database = Rdict(self._path, options, tables, access_type=access)
-        except Exception as error:  # rocksdict raises nothing more specific
-            raise DataDirectoryCorrupt(self._path, f"RocksDB says: {error}") from error
-        self._tables = {table: self._database.get_column_family(table.value) for table in Table}
+        tables = {table.value: table_options(table, direct_io) for table in _LOGGED}
+        with ExitStack() as opened:
+            try:
+                options = of_state = read_only_options()
+                if not read_only:
+                    options = database_options(path, direct_io, create)
+                    of_state = state_options(path, direct_io, create)
+                self._database = Rdict(self._path, options, tables, access_type=access)
+                opened.callback(self._database.close)
+                self._state = Rdict(str(path / STATE_DIRECTORY), of_state, access_type=access)
+            except Exception as error:  # rocksdict raises nothing more specific
+                raise DataDirectoryCorrupt(self._path, f"RocksDB says: {error}") from error
+            opened.pop_all()
+        self._tables = {table: self._database.get_column_family(table.value) for table in _LOGGED}
+        self._tables[Table.STATE] = self._state
         self._handles = {
-            table: self._database.get_column_family_handle(table.value) for table in Table
+            table: self._database.get_column_family_handle(table.value) for table in _LOGGED
         }
+        self._without_log = WriteOptions()
+        self._without_log.disable_wal = True  # type: ignore[method-assign, assignment]
+        self._state_bytes = 0
+        """The bytes written to Table.STATE since it was last sent to a file."""
+        self._writing = Lock()
+        """A copy has both databases as they were between two writes."""
 
     def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
         with self._failing(StorageUnreadable):
@@ -77,22 +101,54 @@ class RocksStorage:
             return _Frozen(table, self._tables[table].iter(), self._failing)
 
     def write(self, writes: Iterable[Write], columns: Iterable[Columns] = ()) -> None:
-        with self._failing():
-            batch = WriteBatch(raw_mode=True)
+        with self._writing, self._failing():
+            logged, state = WriteBatch(raw_mode=True), WriteBatch(raw_mode=True)
             handles = self._handles
             for table, key, value in writes:
-                if value is None:
-                    batch.delete(key, handles[table])
+                if table is Table.STATE:
+                    if value is None:
+                        state.delete(key)
+                    else:
+                        state.put(key, value)
+                elif value is None:
+                    logged.delete(key, handles[table])
                 else:
-                    batch.put(key, value, handles[table])
+                    logged.put(key, value, handles[table])
             for table, keys, values in columns:
-                deque(map(batch.put, keys, values, repeat(handles[table])), 0)
-            self._database.write(batch)
-            self._database.flush_wal(False)
+                if table is Table.STATE:
+                    deque(map(state.put, keys, values), 0)
+                else:
+                    deque(map(logged.put, keys, values, repeat(handles[table])), 0)
+            if not logged.is_empty():
+                self._database.write(logged)
+                self._database.flush_wal(False)
+            if not state.is_empty():
+                self._state_bytes += state.size_in_bytes()
+                self._state.write(state, self._without_log)
+                if self._state_bytes > STATE_BUFFER:
+                    self._flush_state()
 
     def sync(self) -> None:
         with self._failing():
             self._database.flush_wal(True)
+
+    def sync_state(self) -> None:
+        with self._writing, self._failing():
+            self._flush_state()
+        # A call that waits would take later rows along, and their messages may not be synced.
+        with self._failing():
+            looks = 0
+            while self._state.property_int_value(_FLUSHING):
+                if self._state.property_int_value(_ERRORS):
+                    raise OSError("RocksDB cannot write rows to a file; its LOG says why")
+                looks += 1
+                time.sleep(delay_after(LOOK, looks))
+
+    def _flush_state(self) -> None:
+        """Let Table.STATE go to a file. All that was written before is synced first."""
+        self._database.flush_wal(True)
+        self._state.flush(False)
+        self._state_bytes = 0
 
     def compact(self, table: Table, first: bytes, last: bytes) -> None:
         with self._failing():
@@ -103,8 +159,9 @@ class RocksStorage:
 
     def checkpoint(self, path: Path) -> None:
         """Make a copy of all that was written so far in a new directory. Raises StorageFailed."""
-        with self._failing():
+        with self._writing, self._failing():
             Checkpoint(self._database).create_checkpoint(str(path))
+            Checkpoint(self._state).create_checkpoint(str(path / STATE_DIRECTORY))
 
     def close(self) -> None:
         """Close the database and all tables. Raises StorageFailed if one of them fails to close."""

@@ -14,14 +14,17 @@ from quorate.store.storage.interface import Table
 _MIB = 1024 * 1024
 _JOURNAL_BUFFER = 64 * _MIB
 _TABLE_BUFFER = 8 * _MIB
-_ROWS_BUFFER = 32 * _MIB
-"""Rows are written again and again. The more of them are in memory, the fewer go to files."""
-_BUFFERS = {
-    Table.JOURNAL: _JOURNAL_BUFFER,
-    Table.FRAGMENTS: _JOURNAL_BUFFER,
-    Table.STATE: _ROWS_BUFFER,
-}
+_BUFFERS = {Table.JOURNAL: _JOURNAL_BUFFER, Table.FRAGMENTS: _JOURNAL_BUFFER}
 """The bytes of a table in memory above which they are written to a file, if not _TABLE_BUFFER."""
+STATE_BUFFER = 64 * _MIB
+"""The bytes of Table.STATE in memory above which the storage has them written to a file.
+
+Its rows are written again and again. The more of them are in memory, the fewer go to files.
+"""
+_STATE_BUFFER_MAX = 4 * STATE_BUFFER
+"""The bytes of Table.STATE in memory above which RocksDB itself would write them to a file."""
+_STATE_LEVEL = 512 * _MIB
+"""The bytes of the first level of Table.STATE. A second one has each row written once more."""
 _LOG_BYTES_MAX = 256 * _MIB
 """The bytes of log above which RocksDB flushes tables. It bounds the time of a restart."""
 OPTIONS_DIRECTORY = "options"
@@ -33,15 +36,18 @@ _FROM_FILE = """\
   rocksdb_version=1.0.0
   options_file_version=1.1
 [DBOptions]
-  manual_wal_flush=true
+  {option}=true
 [CFOptions "default"]
 [TableOptions/BlockBasedTable "default"]
 """
-"""The options that rocksdict sets only from a file.
+"""A file of an option that rocksdict sets only from a file."""
+_LOG_LATER = "manual_wal_flush"
+"""A write leaves the log in memory. Another call takes it to the file without Python's lock.
 
-A write leaves the log in memory. Another call takes it to the file without holding Python's lock.
 If the write did it, all of the store would wait for the disk, also its event loop.
 """
+_CLOSES_AT_ONCE = "avoid_flush_during_shutdown"
+"""Rows that are only in memory are lost when the database is closed."""
 _RAW = '{"raw_mode": true, "prefix_extractors": {}}'
 
 
@@ -52,10 +58,25 @@ def database_options(path: Path, direct_io: bool, create: bool) -> Options:
     - direct_io: whether tables are written past the page cache.
     - create: whether to make a database if there is none.
     """
-    options = _with(_from_file(path.with_name(OPTIONS_DIRECTORY)), direct_io, _TABLE_BUFFER)
+    options = _with(_from_file(path, _LOG_LATER), direct_io, _TABLE_BUFFER)
+    # The sync of a reused log file leaves out its metadata, so it is faster. Recovery may then
+    # lose the log's end silently; the acknowledged mark of data_directory detects that.
+    options.set_recycle_log_file_num(4)
     options.create_if_missing(create)
     options.create_missing_column_families(create)
     options.set_writable_file_max_buffer_size(_LOG_BUFFER)
+    return options
+
+
+def state_options(path: Path, direct_io: bool, create: bool) -> Options:
+    """Return the options of the database of Table.STATE, which has no log.
+
+    Its arguments are those of `database_options`. The rows go to a file only if the storage says
+    so: never sooner than the messages of which they were made.
+    """
+    options = _with(_from_file(path, _CLOSES_AT_ONCE), direct_io, _STATE_BUFFER_MAX)
+    options.set_max_bytes_for_level_base(_STATE_LEVEL)
+    options.create_if_missing(create)
     return options
 
 
@@ -69,10 +90,11 @@ def table_options(table: Table, direct_io: bool) -> Options:
     return _with(Options(raw_mode=True), direct_io, _BUFFERS.get(table, _TABLE_BUFFER))
 
 
-def _from_file(directory: Path) -> Options:
+def _from_file(path: Path, option: str) -> Options:
+    directory = path.with_name(OPTIONS_DIRECTORY)
     directory.mkdir(exist_ok=True)
     try:
-        (directory / "OPTIONS-000001").write_text(_FROM_FILE)
+        (directory / "OPTIONS-000001").write_text(_FROM_FILE.format(option=option))
         (directory / "rocksdict-config.json").write_text(_RAW)
         options, _ = Options.load_latest(str(directory))
     finally:
@@ -86,9 +108,6 @@ def _with(options: Options, direct_io: bool, buffer_bytes: int) -> Options:
     options.set_max_write_buffer_number(3)
     options.set_max_background_jobs(2)
     options.set_max_total_wal_size(_LOG_BYTES_MAX)
-    # The sync of a reused log file leaves out its metadata, so it is faster. Recovery may then
-    # lose the log's end silently; the acknowledged mark of data_directory detects that.
-    options.set_recycle_log_file_num(4)
     options.set_use_direct_io_for_flush_and_compaction(direct_io)
     options.set_keep_log_file_num(4)
     return options

@@ -18,6 +18,7 @@ from itertools import islice
 from math import inf
 from typing import TypeVar
 
+from quorate.protocol.bookmarks import NO_PLACE, Place
 from quorate.protocol.errors import CorruptBatch, QuorateError, StorageUnreadable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
@@ -100,6 +101,7 @@ class Releasing:
         ages: Ages,
         subscriptions: Subscriptions,
         bytes_max: int,
+        rows_at: Callable[[SourceName], Place | None],
     ) -> None:
         """Make the retention of a store.
 
@@ -108,6 +110,8 @@ class Releasing:
         - ages: the marks of age that the disk has.
         - subscriptions: those that run at the store.
         - bytes_max: the bytes of all batches that the store may have; 0: no such bound.
+        - rows_at: returns the place to which rows of a source are made; None: its topic has no
+          keys.
         """
         self._engine = engine
         self._executor = executor
@@ -118,6 +122,9 @@ class Releasing:
         self._ages = ages
         self._subscriptions = subscriptions
         self._bytes_max = bytes_max
+        self._rows_at = rows_at
+        self._rows_synced: dict[SourceName, Place] = {}
+        """The places to which rows are on the disk for certain."""
         self.whole_kept_because = ""
         """Why the store has more than its bound of bytes; empty: it does not."""
         self._waits = SubscriberWaits()
@@ -178,7 +185,10 @@ class Releasing:
         if now >= self._searched_at + SEARCH_SECONDS:
             self._search_from, self._searched_at = 0, now
             self._oldest.clear()  # repair may have replaced them
-            self._waits.forget_all_but(self._engine.core.sources.keys())
+            sources = self._engine.core.sources.keys()
+            self._waits.forget_all_but(sources)
+            for source in self._rows_synced.keys() - sources:
+                del self._rows_synced[source]
         await self._reclaim()
         await self._compact(now)
 
@@ -334,6 +344,7 @@ class Releasing:
     async def _let_go(self, state: SourceState, going: list[IndexEntry]) -> int:
         """Let go of the oldest rows of a source, which were read just now. Return the messages."""
         messages = sum(row.last - row.first + 1 for row in going)
+        await self._sync_rows(state.name, Place(going[-1].epoch, going[-1].last))
         trusted = retention.readable(self._engine.reads, state, going)
         writes = retention.let_go(self._engine.reads, state, going)
         await self._engine.writer.durable(self._engine.submit(state, writes))
@@ -343,6 +354,16 @@ class Releasing:
         # The next step needs to know how many bytes are left.
         await self._reclaim(trusted)
         return messages
+
+    async def _sync_rows(self, source: SourceName, upto: Place) -> None:
+        """Sync the rows of messages up to a place: once these have gone, nothing makes them again.
+
+        If the sync fails, so does the next commit.
+        """
+        at = self._rows_at(source)
+        if at is not None and self._rows_synced.get(source, NO_PLACE) < upto:
+            await self._in_thread(self._storage.sync_state)
+            self._rows_synced[source] = at
 
     async def _going(self, state: SourceState, bounds: Bounds) -> list[IndexEntry]:
         """Wait until the rows are durable, then return the oldest ones that may go."""

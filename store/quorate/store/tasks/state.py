@@ -134,6 +134,11 @@ class StateMaking:
             return None
         return self._progress.of(source) or Progress(source, NO_PLACE, 0)
 
+    def place_of(self, source: SourceName) -> Place | None:
+        """Return the place to which rows of a source are made; None: its topic has no keys."""
+        rows = self.progress_of(source)
+        return None if rows is None else rows.place
+
     def behind_seconds(self, state: SourceState) -> float:
         """Return the seconds that the rows of a source are behind what is stable."""
         self._note_lag(state)
