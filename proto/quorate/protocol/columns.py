@@ -37,6 +37,8 @@ _FLAG_BYTES = b"\0\1"
 """The values of a flag byte: bit 1 says that the message is a deletion."""
 _EQUAL = b"\0"
 """Stands for the lengths of a column whose values all have the same one."""
+BEHIND_KEY = _EQUAL
+"""The bytes between key and payload in the body of a message that has nothing else."""
 _ALONE = b"\1\1" + _EQUAL
 """The beginning of a column of one message: it has a value, which is the only distinct one."""
 _COUNTED_MAX = BATCH_BYTES_TARGET + MESSAGE_BYTES_USUAL
@@ -111,12 +113,12 @@ def before_payload(
     return b"".join((bytes((kinds,)), *parts, _EQUAL))
 
 
-def around_key(key_bytes: int) -> tuple[bytes, bytes]:
-    """Return what `before_payload` has before and behind a key, if there is nothing else.
+def before_key_alone(key_bytes: int) -> bytes:
+    """Return what `before_payload` has before a key, if the message has nothing else.
 
-    key_bytes: the length of the key.
+    BEHIND_KEY follows the key. key_bytes: the length of the key.
     """
-    return _KEY_ALONE + _size(key_bytes), _EQUAL
+    return _KEY_ALONE + _size(key_bytes)
 
 
 def key_of_one(body: bytes) -> bytes | None:

@@ -10,7 +10,6 @@ import enum
 import json
 import math
 from collections.abc import Sequence
-from typing import cast
 
 from quorate.protocol.columns import Body
 from quorate.protocol.errors import InvalidArgument, InvalidFilter
@@ -114,19 +113,19 @@ class Keying:
 
     def keys_in(
         self, header: BatchHeader, body: Body, first: int, last: int
-    ) -> Sequence[bytes | None]:
-        """Return what `keys_of` returns. Payloads are read only if they are needed.
+    ) -> tuple[bytes, Sequence[bytes | None]]:
+        """Return what `keys_of` returns, and before it a beginning that each key lacks there.
 
-        Raises CorruptBatch.
+        Payloads are read only if they are needed. Raises CorruptBatch.
         """
         own = body.keys
         if not self._is_raw or own is None or own.distinct.longest > KEY_BYTES_MAX:
-            return self.keys_of(header, body.read_payloads(), body, first, last)
+            return b"", self.keys_of(header, body.read_payloads(), body, first, last)
         keys = body.read_keys()[first - header.first : last - header.first + 1]
         if own.rows is None:
-            return list(map(_RAW.__add__, cast("Sequence[bytes]", keys)))
+            return _RAW, keys
         of_none = self._of_raw(None)
-        return [of_none if key is None else _RAW + key for key in keys]
+        return b"", [of_none if key is None else _RAW + key for key in keys]
 
     def expires(self, body: Body) -> bool:
         """Return whether messages of a batch may expire."""

@@ -7,11 +7,12 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests import seams
 
 from quorate.protocol.attributes import Attributes
 from quorate.protocol.columns import before_payload
 from quorate.protocol.errors import CorruptBatch
-from quorate.protocol.framing import body_of, encode_batch, read_header
+from quorate.protocol.framing import body_of, encode_batch, head_bytes, read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import KEY_BYTES_MAX, Keying, Missing
 from quorate.protocol.ranges import Range
@@ -19,6 +20,7 @@ from quorate.store.rules.state_candidates import Candidates
 from quorate.store.storage.state_records import (
     NEVER,
     Candidate,
+    RowKeys,
     leaves_no_row,
     pack_candidate,
     row_key,
@@ -27,6 +29,8 @@ from quorate.store.storage.state_records import (
 )
 
 SOURCE = SourceName("orders", 7)
+PREFIX = topic_prefix("orders", "keys")
+ROW_KEYS = RowKeys(PREFIX, SOURCE.session_id)
 KEYINGS = st.sampled_from(
     [
         Keying(["$key"], Missing.DROP),
@@ -106,7 +110,7 @@ def one_by_one(keying: Keying, frames: list[tuple[bytes, Range]]) -> tuple[dict[
             own = body.read_every_attributes()[row]
             before = before_payload(own.key, own.properties, expiries[row])
             expires_ns = expiries[row]
-            found[key] = pack_candidate(
+            found[row_key(PREFIX, key, SOURCE.session_id)] = pack_candidate(
                 Candidate(
                     SOURCE.session_id,
                     header.epoch,
@@ -121,40 +125,56 @@ def one_by_one(keying: Keying, frames: list[tuple[bytes, Range]]) -> tuple[dict[
 
 
 @given(KEYINGS, BATCHES)
-def test_columns_make_the_candidates_that_single_messages_make(
+def test_columns_make_the_rows_that_single_messages_make(
     keying: Keying, batches: list[Sent]
 ) -> None:
     frames = frames_of(batches)
-    made = Candidates(keying)
+    made = Candidates(keying, ROW_KEYS)
     for frame, part in frames:
         made.add(frame, read_header(frame), part)
-    packed = made.packed()
-    assert (packed, made.left_out) == one_by_one(keying, frames)
-    assert len(made) == len(packed)
-    assert made.hides == any(map(leaves_no_row, packed.values()))
+    _, keys, values = made.rows()
+    assert (dict(zip(keys, values, strict=True)), made.left_out) == one_by_one(keying, frames)
+    assert list(keys) == sorted(set(keys))
+    assert len(made) == len(keys)
+    assert made.hides == any(map(leaves_no_row, values))
+
+
+@given(KEYINGS, BATCHES, st.sampled_from([0, 30, 100, 250]))
+def test_rows_that_are_too_large_are_named(
+    keying: Keying, batches: list[Sent], body_bytes_max: int
+) -> None:
+    made = Candidates(keying, ROW_KEYS)
+    for frame, part in frames_of(batches):
+        made.add(frame, read_header(frame), part)
+    whole = body_bytes_max + head_bytes(SOURCE)
+    with pytest.MonkeyPatch.context() as patches:
+        seams.STATE_CANDIDATES_BYTES_MAX.replace(patches, whole)
+        _, keys, values = made.rows()
+    large = [key for key, row in zip(keys, values, strict=True) if len(row) > 36 + body_bytes_max]
+    assert made.large == set(large)
 
 
 @given(st.lists(FEW_KEYS, unique=True))
-def test_rows_are_in_the_order_of_their_keys(keys: list[bytes]) -> None:
-    prefix = topic_prefix("orders", "keys")
-    rows = rows_to_write(prefix, 7, {key: b"row of " + key for key in keys})
-    stored = list(rows.keys)
-    assert stored == sorted(stored) == sorted(row_key(prefix, key, 7) for key in keys)
-    assert dict(zip(stored, rows.values, strict=True)) == {
-        row_key(prefix, key, 7): b"row of " + key for key in keys
-    }
+def test_the_keys_of_rows_are_in_the_order_of_the_keys(keys: list[bytes]) -> None:
+    made = ROW_KEYS.of(keys)
+    assert made == [row_key(PREFIX, key, 7) for key in keys]
+    assert ROW_KEYS.of(keys, b"k") == [row_key(PREFIX, b"k" + key, 7) for key in keys]
+    assert sorted(made) == ROW_KEYS.of(sorted(keys))
+    _, stored, values = rows_to_write(PREFIX, 7, {key: b"row of " + key for key in keys})
+    assert list(stored) == made
+    assert values == [b"row of " + key for key in keys]
 
 
 def test_a_batch_that_cannot_be_read_leaves_everything_as_it_was() -> None:
-    made = Candidates(Keying(["$key"], Missing.DROP))
+    made = Candidates(Keying(["$key"], Missing.DROP), ROW_KEYS)
     own = [Attributes(b"a", {}, False, None)]
     good = encode_batch(SOURCE, 5, 0, [b"x"], 1, b"", own)
     made.add(good, read_header(good), Range(0, 0))
-    before = made.packed()
+    before = made.rows()
     bad = encode_batch(
         SOURCE, 5, 1, [b"y", b"z"], 2**63 - 10, b"", [*own, Attributes(None, {}, False, None)],
         [0, 100],
     )  # fmt: skip
     with pytest.raises(CorruptBatch):
         made.add(bad, read_header(bad), Range(1, 2))
-    assert (made.packed(), made.left_out) == (before, 0)
+    assert (made.rows(), made.left_out) == (before, 0)

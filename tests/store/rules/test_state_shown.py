@@ -13,7 +13,7 @@ from quorate.protocol.framing import body_of, check_batch, encode_batch, read_he
 from quorate.protocol.keying import Keying, Missing
 from quorate.protocol.payloads import PayloadFormat, reader_of
 from quorate.protocol.ranges import Range
-from quorate.store.rules.state_candidates import candidates_of
+from quorate.store.rules.state_candidates import Candidates
 from quorate.store.rules.state_rows import frame_of
 from quorate.store.rules.state_shown import ShownRows, StoredRows, large_alone
 from quorate.store.storage.state_records import (
@@ -21,6 +21,8 @@ from quorate.store.storage.state_records import (
     NEVER,
     PACKED_BYTES,
     Candidate,
+    RowKeys,
+    topic_prefix,
     unpack_candidate,
 )
 
@@ -50,10 +52,13 @@ def test_a_row_is_seen_as_its_message_is(messages: list[tuple[bytes, Attributes,
     header = read_header(frame)
     body = body_of(frame, header)
     batch, shown = BatchMessages(header, payloads, body, READER), ShownRows(A.topic, READER)
-    found, left_out = candidates_of(KEYING, frame, header, Range(7, header.last))
-    assert found
-    assert left_out == 0
-    rows = [unpack_candidate(A.session_id.to_bytes(8, "big"), each) for each in found.values()]
+    made = Candidates(KEYING, RowKeys(topic_prefix(A.topic, KEYING.text), A.session_id))
+    made.add(frame, header, Range(7, header.last))
+    found = made.rows()
+    assert found.keys
+    assert made.left_out == 0
+    stored = list(zip(found.keys, found.values, strict=True))
+    rows = [unpack_candidate(*each) for each in stored]
     places = [row.sequence - 7 for row in rows]
     shown.at(rows)
     for about in About:
@@ -61,7 +66,6 @@ def test_a_row_is_seen_as_its_message_is(messages: list[tuple[bytes, Attributes,
     for name in ("a", "b", "c"):
         assert shown.properties(name, range(len(rows))) == batch.properties(name, places)
     assert shown.documents(range(len(rows))) == batch.documents(places)
-    stored = [(A.session_id.to_bytes(8, "big"), each) for each in found.values()]
     payloads_at = [PACKED_BYTES + row.payload_at for row in rows]
     as_stored = StoredRows(A.topic, READER, stored, payloads_at)
     for about in About:

@@ -20,8 +20,6 @@ from quorate.store.storage.state_records import (
     Candidate,
     hidden_key,
     is_row_key,
-    key_of,
-    row_key,
     unpack_candidate,
     unpack_hidden,
 )
@@ -67,12 +65,12 @@ class Past:
         self._frozen = frozen
         self._journal = journal
         self._prefix = keyed.prefix
-        self._keying = keyed.keying
+        self._keyed = keyed
         self._streams = {each.state.name.session_id: each for each in streams}
         self._as_of_ns = as_of_ns
         self._lacks = lacks
         self._changed: dict[int, set[bytes]] = {session_id: set() for session_id in self._streams}
-        """The keys that a source has changed since."""
+        """The rows that a source has changed since: their keys."""
         self._found: dict[bytes, bytes] = {}
         """The candidates of then, where they are others than now: as rows."""
         self._bytes = 0
@@ -87,7 +85,7 @@ class Past:
             raise self._lacks("deletions and expired messages of that time have been let go")
         for stored in stored_rows(self._frozen, self._prefix, keys):
             for key, value in stored:
-                self._see(key_of(key), unpack_candidate(key, value))
+                self._see(key, unpack_candidate(key, value))
             yield
         for session_id, stream in self._streams.items():
             yield from self._search(stream, self._changed[session_id])
@@ -102,7 +100,7 @@ class Past:
         return stream is not None and candidate.sequence <= stream.upto
 
     def _see(self, key: bytes, candidate: Candidate) -> None:
-        """Note a key of which the journal must be asked."""
+        """Note a row of which the journal must be asked. key: that of the row."""
         stream = self._streams.get(candidate.session_id)
         if stream is None or generation_of(stream.state.lineage) > candidate.epoch:
             return
@@ -118,16 +116,14 @@ class Past:
         return candidate.sequence < stream.state.held.retained_from
 
     def _search(self, stream: PastStream, changed: set[bytes]) -> Iterator[None]:
-        """Find the last messages of these keys up to a number, from there backwards."""
+        """Find the last messages of these rows up to a number, from there backwards."""
         state, last, numbers = stream.state, stream.upto, _NUMBERS_FIRST
-        session_id = state.name.session_id
         retained_from = state.held.retained_from
         while changed and last >= retained_from:
             part = Range(max(retained_from, last - numbers + 1), last)
             found, size = self._read(state, part, changed)
-            for key, packed in found.items():
-                self._found[row_key(self._prefix, key, session_id)] = packed
-                self._bytes += len(packed)
+            self._found |= found
+            self._bytes += sum(map(len, found.values()))
             self._check_bytes(0)
             changed = changed - found.keys()
             last = part.first - 1
@@ -147,7 +143,7 @@ class Past:
     def _read(
         self, state: SourceState, part: Range, changed: set[bytes]
     ) -> tuple[dict[bytes, bytes], int]:
-        """Return the candidates of these keys in a part of a stream, packed.
+        """Return the candidates of these rows in a part of a stream, packed.
 
         With them how many bytes were read.
         """
@@ -158,14 +154,13 @@ class Past:
             if lost_upto >= first:
                 first = lost_upto + 1
                 continue
-            read = read_slice(
-                self._journal, state.reg_id, state.name, Range(first, part.last), len(part),
-                self._keying,
-            )  # fmt: skip
+            wanted = Range(first, part.last)
+            read = read_slice(self._journal, state, wanted, len(part), self._keyed)
             if read.upto is None:
                 why = "is not there" if read.problem is None else read.problem.problem
                 raise self._lacks(f"message {first:,} of {state.name} cannot be read: {why}")
-            found |= {key: read.candidates[key] for key in changed & read.candidates.keys()}
+            rows = zip(read.rows.keys, read.rows.values, strict=True)
+            found |= {key: row for key, row in rows if key in changed}
             self._check_bytes(sum(map(len, found.values())))
             size += read.size
             first = read.upto + 1

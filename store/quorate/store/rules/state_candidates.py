@@ -9,54 +9,72 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import repeat
 from typing import cast
 
-from quorate.protocol.columns import Body, around_key, before_payload
+from quorate.protocol.columns import (
+    BEHIND_KEY,
+    Body,
+    before_key_alone,
+    before_payload,
+    values_at,
+)
 from quorate.protocol.framing import BatchHeader, body_of, head_bytes
 from quorate.protocol.keying import Keying
 from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
 from quorate.protocol.ranges import Range
+from quorate.store.storage.interface import Columns, Table
 from quorate.store.storage.state_records import (
     NEVER,
     PACKED_BYTES,
-    around_sequence_and_time,
+    RowKeys,
     leaves_no_row,
     pack_before_body,
     pack_sequences_and_times,
+    packed_epoch,
+    packed_expiry_and_payload,
 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
+    """A part of a batch that was added."""
+
     header: BatchHeader
     body: Body
     times: Sequence[int]
+    """The times of all messages of the batch."""
     begin: int
-    """The place of its first message among all messages that were added."""
+    """The place of the first message of the part among all messages that were added."""
     end: int
     """The place behind its last message."""
     skipped: int
-    """The messages of the batch before its first one that was added."""
+    """The messages of the batch before the part."""
 
 
 class Candidates:
     """The candidates of consecutive batches of a source."""
 
-    def __init__(self, keying: Keying) -> None:
-        """Begin with none. keying: the keys of the topic."""
+    def __init__(self, keying: Keying, row_keys: RowKeys) -> None:
+        """Begin with none.
+
+        - keying: the keys of the topic.
+        - row_keys: the keys of the rows of the source.
+        """
         self._keying = keying
+        self._row_keys = row_keys
         self._batches: list[_Batch] = []
         self._end = 0
         """The place behind the last message."""
-        self._last: dict[bytes | None, int] = {}
-        """The place of the last message of each key."""
+        self._last: dict[bytes, int] = {}
+        """The place of the last message of each row."""
         self.left_out = 0
         """The messages that have no key."""
         self.large: set[bytes] = set()
-        """The keys whose packed candidates are too large for one row of the disk."""
+        """The keys of rows of which `rows` found that they are too large for one of the disk."""
         self.hides = False
-        """Whether some packed ones leave their keys without a row, now or later."""
+        """Whether some of the rows that `rows` found leave their keys without one, or will."""
 
     def __len__(self) -> int:
         return len(self._last)
@@ -67,60 +85,67 @@ class Candidates:
         Raises CorruptBatch.
         """
         body = body_of(frame, header)
-        keys = self._keying.keys_in(header, body, part.first, part.last)
+        lead, keys = self._keying.keys_in(header, body, part.first, part.last)
         times = body.read_times(header.timestamp_ns)
         begin, self._end = self._end, self._end + len(keys)
         self._batches.append(
             _Batch(header, body, times, begin, self._end, part.first - header.first)
         )
-        self._last.update(zip(keys, range(begin, self._end), strict=True))
+        places: Sequence[int] = range(begin, self._end)
+        present = cast("Sequence[bytes]", keys)
         if without := keys.count(None):
             self.left_out += without
-            del self._last[None]
+            places = [place for place, key in zip(places, keys, strict=True) if key is not None]
+            present = [key for key in keys if key is not None]
+        self._last.update(zip(self._row_keys.of(present, lead), places, strict=True))
 
-    def packed(self) -> dict[bytes, bytes]:
-        """Return the candidates, packed, by key."""
-        last = cast("dict[bytes, int]", self._last)
-        keys, places = list(last), list(last.values())
-        if len(keys) < self._end:
-            # A key keeps the place that its first message had in the dictionary.
-            keys.sort(key=last.__getitem__)
-            places.sort()
-        found: dict[bytes, bytes] = {}
+    def rows(self) -> Columns:
+        """Return the candidates as rows, in the order of their keys.
+
+        The database takes rows in order sooner.
+        """
+        last = self._last
+        keys = sorted(last)
+        places = list(map(last.__getitem__, keys))
+        values = [b""] * self._end
+        # Mostly each message has another key.
+        chosen = range(self._end) if len(keys) == self._end else sorted(places)
+        large: set[int] = set()
         at = 0
         for batch in self._batches:
-            end = bisect_left(places, batch.end, at)
-            # A place among all messages becomes one in the batch.
-            rows = [place - batch.begin + batch.skipped for place in places[at:end]]
-            found.update(zip(keys[at:end], self._packed_of(batch, keys[at:end], rows), strict=True))
+            end = bisect_left(chosen, batch.end, at)
+            own = chosen[at:end]
+            packed = self._packed_of(batch, own, large)
+            if isinstance(own, range):
+                values[own.start : own.stop] = packed
+            else:
+                for place, each in zip(own, packed, strict=True):
+                    values[place] = each
             at = end
-        return found
+        if large:
+            self.large = {key for key, place in zip(keys, places, strict=True) if place in large}
+        return Columns(Table.STATE, keys, list(map(values.__getitem__, places)))
 
-    def _packed_of(
-        self, batch: _Batch, keys: Sequence[bytes], rows: Sequence[int]
-    ) -> Iterable[bytes]:
-        """Return the candidates of messages of a batch, packed. rows: their places in it."""
+    def _packed_of(self, batch: _Batch, places: Sequence[int], large: set[int]) -> Iterable[bytes]:
+        """Return the candidates of messages of a batch, packed.
+
+        - places: theirs among all messages that were added.
+        - large: takes those of them whose packed candidates are too large for one row.
+        """
+        shift = batch.skipped - batch.begin
+        if isinstance(places, range):
+            rows: Sequence[int] = range(places.start + shift, places.stop + shift)
+        else:
+            rows = [place + shift for place in places]
         if _has_keys_alone(self._keying, batch):
             return _with_keys_alone(batch, rows)
         packed = list(_of_any(self._keying, batch, rows))
         self.hides = self.hides or any(map(leaves_no_row, packed))
         size_max = PACKED_BYTES + _body_bytes_max(batch)
-        self.large.update(
-            key for key, each in zip(keys, packed, strict=True) if len(each) > size_max
+        large.update(
+            place for place, each in zip(places, packed, strict=True) if len(each) > size_max
         )
         return packed
-
-
-def candidates_of(
-    keying: Keying, frame: bytes, header: BatchHeader, part: Range
-) -> tuple[dict[bytes, bytes], int]:
-    """Return the candidates of a part of one batch, packed, by key, and the messages without one.
-
-    Raises CorruptBatch.
-    """
-    made = Candidates(keying)
-    made.add(frame, header, part)
-    return made.packed(), made.left_out
 
 
 def _has_keys_alone(keying: Keying, batch: _Batch) -> bool:
@@ -143,38 +168,37 @@ def _body_bytes_max(batch: _Batch) -> int:
 def _with_keys_alone(batch: _Batch, rows: Sequence[int]) -> Iterable[bytes]:
     """Return the candidates of messages that have keys and no other attributes.
 
-    It does what `_of_any` does, in a few steps for all of them.
+    It does what `_of_any` does, in a few steps for all of them. rows: their places in the batch.
     """
-    body, first, times = batch.body, batch.header.first, batch.times
-    payloads, keys = body.read_payloads(), body.read_every_key()
-    if len(rows) < body.count:
-        payloads = [payloads[row] for row in rows]
-        keys = [keys[row] for row in rows]
-        times = [times[row] for row in rows]
-    own = pack_sequences_and_times(list(map(first.__add__, rows)), times)
+    body, first = batch.body, batch.header.first
+    payloads = values_at(body.read_payloads(), rows)
+    keys = values_at(body.read_every_key(), rows)
+    if isinstance(rows, range):
+        sequences: Sequence[int] = range(first + rows.start, first + rows.stop)
+    else:
+        sequences = list(map(first.__add__, rows))
+    own = pack_sequences_and_times(sequences, values_at(batch.times, rows))
     lengths = list(map(len, keys))
-    around = {length: _around(batch.header.epoch, length) for length in set(lengths)}
-    if len(around) == 1:
-        ((epoch, before_key, behind_key),) = around.values()
-        parts = zip(
-            repeat(epoch), own, repeat(before_key), keys, repeat(behind_key), payloads, strict=False
-        )
-        return map(b"".join, parts)
-    return [
-        b"".join((around[length][0], facts, around[length][1], key, around[length][2], payload))
-        for length, facts, key, payload in zip(lengths, own, keys, payloads, strict=True)
-    ]
+    before_key = {length: _before_key(length) for length in set(lengths)}
+    return map(
+        b"".join,
+        zip(
+            repeat(packed_epoch(batch.header.epoch)),
+            own,
+            map(before_key.__getitem__, lengths),
+            keys,
+            repeat(BEHIND_KEY),
+            payloads,
+            strict=False,
+        ),
+    )
 
 
-def _around(epoch: int, key_bytes: int) -> tuple[bytes, bytes, bytes]:
-    """Return the parts of a candidate that depend on the length of its key alone.
-
-    They come before the sequence number and the time, before the key, and behind it.
-    """
-    before_key, behind_key = around_key(key_bytes)
-    payload_at = len(before_key) + key_bytes + len(behind_key)
-    first, second = around_sequence_and_time(epoch, payload_at)
-    return first, second + before_key, behind_key
+@lru_cache(maxsize=256)
+def _before_key(key_bytes: int) -> bytes:
+    """Return what a candidate has between its time and its key, which has so many bytes."""
+    before_key = before_key_alone(key_bytes)
+    return packed_expiry_and_payload(len(before_key) + key_bytes + len(BEHIND_KEY)) + before_key
 
 
 def _of_any(keying: Keying, batch: _Batch, rows: Iterable[int]) -> Iterable[bytes]:

@@ -93,22 +93,31 @@ def row_key(prefix: bytes, key: bytes, session_id: int) -> bytes:
     return _before_session(prefix, key) + _SESSION.pack(session_id)
 
 
-pack_session = _SESSION.pack
-"""Pack a session ID as it ends the key of a row."""
+class RowKeys:
+    """The keys of the rows of one source."""
+
+    __slots__ = ("_before", "_behind")
+
+    def __init__(self, prefix: bytes, session_id: int) -> None:
+        """prefix: that of the topic."""
+        self._before = _ROWS + prefix
+        self._behind = _END + _SESSION.pack(session_id)
+
+    def of(self, keys: Sequence[bytes], lead: bytes = b"") -> list[bytes]:
+        """Return the keys of the rows of these keys.
+
+        lead: what each of the keys begins with, if it is left out there. It has no zero byte.
+        """
+        before, behind = self._before + lead, self._behind
+        if b"\0" in b"".join(keys):
+            return [before + key.replace(b"\0", b"\0\xff") + behind for key in keys]
+        return [before + key + behind for key in keys]
 
 
 def rows_to_write(prefix: bytes, session_id: int, packed: Mapping[bytes, bytes]) -> Columns:
-    """Return the rows of the candidates of a source, which are packed, by key.
-
-    They are in the order of their keys: the database takes rows in order sooner.
-    """
-    before, behind = _ROWS + prefix, _END + _SESSION.pack(session_id)
-    ordered = sorted(packed)
-    if b"\0" in b"".join(ordered):
-        keys = [before + key.replace(b"\0", b"\0\xff") + behind for key in ordered]
-    else:
-        keys = [before + key + behind for key in ordered]
-    return Columns(Table.STATE, keys, list(map(packed.__getitem__, ordered)))
+    """Return the rows of the candidates of a source, which are packed, by key."""
+    keys = RowKeys(prefix, session_id).of(list(packed))
+    return Columns(Table.STATE, keys, list(packed.values()))
 
 
 def _before_session(prefix: bytes, key: bytes) -> bytes:
@@ -187,10 +196,14 @@ def pack_sequences_and_times(sequences: Sequence[int], times: Sequence[int]) -> 
     return list(map(packed.read, repeat(16, len(sequences))))
 
 
-def around_sequence_and_time(epoch: int, payload_at: int) -> tuple[bytes, bytes]:
-    """Return what the row of a message that does not expire has before and behind these fields."""
-    packed = _ROW.pack(epoch, 0, 0, NEVER, payload_at)
-    return packed[:8], packed[24:]
+def packed_epoch(epoch: int) -> bytes:
+    """Return what the row of a message has before these fields."""
+    return _SESSION.pack(epoch)
+
+
+def packed_expiry_and_payload(payload_at: int) -> bytes:
+    """Return what the row of a message that does not expire has behind these fields."""
+    return _ROW.pack(0, 0, 0, NEVER, payload_at)[_EXPIRES.start :]
 
 
 PACKED_BYTES = _ROW_BYTES

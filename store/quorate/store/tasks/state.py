@@ -388,7 +388,8 @@ class StateMaking:
         for key, candidate in read.large.items():
             more += await self._large_row(keyed, source, key, candidate)
         await self._commit(state, keyed, more, progress, read.rows)
-        self.watchers.changed(source.topic, read.candidates)
+        if self.watchers.has(source.topic):
+            self.watchers.changed(source.topic, read.keys)
         if read.hides:
             self._sweep.hides(source.topic)
 

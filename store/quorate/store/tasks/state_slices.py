@@ -11,20 +11,14 @@ from dataclasses import dataclass, field
 from quorate.protocol.errors import CorruptBatch, StorageFailed
 from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
-from quorate.protocol.keying import Keying
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.state_candidates import Candidates
-from quorate.store.storage.interface import Columns, Reads
+from quorate.store.storage.interface import Columns, Reads, Table
 from quorate.store.storage.large_batches import load_large
 from quorate.store.storage.reader import StoredBatch, passed_upto, read_rows
-from quorate.store.storage.state_records import (
-    Candidate,
-    pack_session,
-    rows_to_write,
-    unpack_candidate,
-)
+from quorate.store.storage.state_records import Candidate, RowKeys, key_of, unpack_candidate
 from quorate.store.tasks.state_progress import Keyed
 
 SLICE_BYTES = 256 * 1024
@@ -38,14 +32,15 @@ So a commit of rows is short, and a key that changes often is written once for a
 """
 _BATCHES_MAX = 256
 """The most batches of one read."""
+_NO_ROWS = Columns(Table.STATE, (), ())
 
 
 @dataclass(slots=True)
 class Slice:
     """The outcome of reading some batches of a source."""
 
-    candidates: dict[bytes, bytes] = field(default_factory=dict)
-    """The candidates, packed, by key."""
+    rows: Columns = _NO_ROWS
+    """The candidates as rows."""
     left_out: int = 0
     upto: int | None = None
     """The last number that was read; None: none was."""
@@ -54,12 +49,15 @@ class Slice:
     """The bytes of the batches."""
     problem: StoredBatch | None = None
     """The batch behind it, which cannot be read."""
-    rows: Columns | None = None
-    """The candidates as rows, if `make_rows` read them, but those of large messages."""
     large: dict[bytes, Candidate] = field(default_factory=dict)
-    """The candidates of large messages, by key."""
+    """The candidates of large messages, by key, if `make_rows` read them. `rows` lacks them."""
     hides: bool = False
     """Whether some of these rows leave their keys without a row, now or later."""
+
+    @property
+    def keys(self) -> list[bytes]:
+        """The keys of all candidates."""
+        return [*map(key_of, self.rows.keys), *self.large]
 
     @property
     def batches_next(self) -> int:
@@ -73,35 +71,38 @@ def make_rows(reads: Reads, state: SourceState, wanted: Range, count: int, keyed
 
     count: the batches of one read. There are several reads if they have few keys.
     """
-    source, made, found = state.name, Slice(), Candidates(keyed.keying)
+    source, made = state.name, Slice()
+    found = Candidates(keyed.keying, RowKeys(keyed.prefix, source.session_id))
     while _read(reads, state.reg_id, source, wanted, count, made, found):
         if made.upto is None or len(found) > _SLICE_KEYS or made.size > _SLICE_BYTES_MAX:
             break
         wanted, count = Range(made.upto + 1, wanted.last), made.batches_next
     _finish(made, found)
-    small = made.candidates
     if found.large:
-        small = {key: row for key, row in small.items() if key not in found.large}
-        session = pack_session(source.session_id)
-        for key in found.large:
-            made.large[key] = unpack_candidate(session, made.candidates[key])
-    made.rows = rows_to_write(keyed.prefix, source.session_id, small)
+        _set_large_apart(made, found.large)
     made.hides = found.hides
     return made
 
 
-def read_slice(
-    reads: Reads, reg_id: int, source: SourceName, wanted: Range, count: int, keying: Keying
-) -> Slice:
+def _set_large_apart(made: Slice, large: set[bytes]) -> None:
+    """Take rows out that are too large. large: their keys."""
+    rows = list(zip(made.rows.keys, made.rows.values, strict=True))
+    made.large = {key_of(key): unpack_candidate(key, row) for key, row in rows if key in large}
+    small = [(key, row) for key, row in rows if key not in large]
+    made.rows = Columns(Table.STATE, [key for key, _ in small], [row for _, row in small])
+
+
+def read_slice(reads: Reads, state: SourceState, wanted: Range, count: int, keyed: Keyed) -> Slice:
     """Read the first batches of a range as far as they are on the disk, and find their rows."""
-    made, found = Slice(), Candidates(keying)
-    _read(reads, reg_id, source, wanted, count, made, found)
+    source, made = state.name, Slice()
+    found = Candidates(keyed.keying, RowKeys(keyed.prefix, source.session_id))
+    _read(reads, state.reg_id, source, wanted, count, made, found)
     _finish(made, found)
     return made
 
 
 def _finish(made: Slice, found: Candidates) -> None:
-    made.candidates = found.packed()
+    made.rows = found.rows()
     made.left_out += found.left_out
 
 

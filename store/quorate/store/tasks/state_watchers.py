@@ -65,6 +65,10 @@ class KeyWatchers:
             if not self._of_topics[topic]:
                 del self._of_topics[topic]
 
+    def has(self, topic: str) -> bool:
+        """Return whether somebody watches a topic."""
+        return topic in self._of_topics
+
     def changed(self, topic: str, keys: Iterable[bytes] | None) -> None:
         """Note that keys of a topic have changed. None: nobody knows which."""
         for watcher in self._of_topics.get(topic, ()):
