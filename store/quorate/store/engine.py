@@ -6,6 +6,7 @@ All calls are made on the event loop. The engine decides nothing: the rules do.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -127,7 +128,8 @@ class Engine:
         self.receivers = receivers
         self.writer = writer
         self.reads = reads
-        self.durability = durability
+        # It matches patterns, and is asked with each batch and each query.
+        self.durability = functools.lru_cache(4096)(durability)
         self._has_keys = has_keys
         self.run = uuid.uuid4().bytes
         """Tells this run of the store apart from all others."""

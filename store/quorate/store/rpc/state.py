@@ -299,9 +299,11 @@ class StateQueries:
         """
         wait = max(0.0, min(seconds, WAIT_SECONDS_MAX))
         making, store = self.making, self._engine.core.store
+        if self._is_ready(topic, position):
+            return
         try:
             async with asyncio.timeout(wait):
-                while not making.is_ready(topic) or making.lacked(topic, position) is not None:
+                while not self._is_ready(topic, position):
                     check_running()
                     self._check_makes(topic)
                     await making.moved()
@@ -315,6 +317,9 @@ class StateQueries:
                     f"after {wait:g} s its rows had not come to {making.lacked(topic, position)}"
                 )
             raise StateUnavailable(topic, store, detail) from None
+
+    def _is_ready(self, topic: str, position: Position) -> bool:
+        return self.making.is_ready(topic) and self.making.lacked(topic, position) is None
 
     def check_making(self, topic: str) -> None:
         """Raise StateUnavailable if rows are no longer made, or not to be trusted."""
