@@ -96,6 +96,9 @@ class Disk:
     def sync_state(self) -> None:
         self.sync()
 
+    def remove_state(self, first: bytes, last: bytes) -> None:
+        assert not self.scan(Table.STATE, first, last, 1), "no store of this world makes rows"
+
     def sync_for_sure(self) -> None:
         """A sync that does not fail."""
         self._keep(len(self._unsynced))

@@ -94,6 +94,7 @@ class Maker:
             startup.state_progress(self.world.storage),
             lambda: self.peers,
             self._ask,
+            self.world.storage.remove_state,
             lambda: self.now,
         )
         self.now = NOW

@@ -292,6 +292,7 @@ class StoreNode:
             rows_made,
             lambda: peers.addresses,
             partial(ask_peer, peers.open_channel),
+            storage.remove_state,
         )
         releasing = Releasing(
             self._engine,

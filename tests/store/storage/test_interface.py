@@ -91,6 +91,19 @@ def test_a_frozen_table_is_read_in_other_threads(storage: Storage) -> None:
     assert found == [[b"value of a"]] * 8
 
 
+def test_state_is_removed_from_one_key_to_another(storage: Storage) -> None:
+    storage.write([*rows(b"a", b"b", b"c", b"d", b"e", table=Table.STATE), *rows(b"c")])
+    frozen = storage.frozen(Table.STATE)
+    storage.remove_state(b"b", b"d")
+    assert [key for key, _ in storage.scan(Table.STATE, b"", b"z", 9)] == [b"a", b"e"]
+    assert storage.get(Table.STATE, [b"a", b"c", b"d"]) == [b"value of a", None, None]
+    assert storage.get(Table.INDEX, [b"c"]) == [b"value of c"]
+    assert len(frozen.scan(Table.STATE, b"", b"z", 9)) == 5
+    storage.write(rows(b"c", table=Table.STATE))
+    storage.sync_state()
+    assert [key for key, _ in storage.scan(Table.STATE, b"", b"z", 9)] == [b"a", b"c", b"e"]
+
+
 def test_the_last_write_of_a_key_counts(storage: Storage) -> None:
     storage.write([*rows(b"a"), Write(Table.INDEX, b"a", None)])
     assert storage.get(Table.INDEX, [b"a"]) == [None]

@@ -395,7 +395,7 @@ async def test_a_topic_whose_rows_are_being_removed_goes_on_there() -> None:
     maker.stable(A, 8)
     await maker.all()
     with pytest.raises(Crash):
-        await Maker(Crashing(maker.world.storage, 1, random.Random(1)), lambda _: None).all()
+        await Maker(Crashing(maker.world.storage, 0, random.Random(1)), lambda _: None).all()
     after = Maker(maker.world.storage, lambda _: None)
     assert len(after.table()) == 1, "the place is still there"
     await after.all()

@@ -120,6 +120,12 @@ class Storage(Reads, Protocol):
         never repeated.
         """
 
+    def remove_state(self, first: bytes, last: bytes) -> None:
+        """Remove the rows of Table.STATE with first <= key <= last, all or none.
+
+        It is a write that takes no longer for many rows. Raises StorageFailed.
+        """
+
     def frozen(self, table: Table) -> Reads:
         """Return one table as it is now. Later writes are not seen there.
 

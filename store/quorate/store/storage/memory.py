@@ -71,6 +71,11 @@ class MemoryStorage(MemoryRows):
             (self._unsynced_state if is_state else self._unsynced).append(each)
         super().write(commit)
 
+    def remove_state(self, first: bytes, last: bytes) -> None:
+        keys = self._keys[Table.STATE]
+        gone = keys[bisect_left(keys, first) : bisect_right(keys, last)]
+        self.write([Write(Table.STATE, key, None) for key in gone])
+
     def sync(self) -> None:
         self._synced.write(self._unsynced)
         self._unsynced.clear()

@@ -128,6 +128,12 @@ class RocksStorage:
                 if self._state_bytes > STATE_BUFFER:
                     self._flush_state()
 
+    def remove_state(self, first: bytes, last: bytes) -> None:
+        with self._writing, self._failing():
+            removal = WriteBatch(raw_mode=True)
+            removal.delete_range(first, last + b"\0")
+            self._state.write(removal, self._without_log)
+
     def sync(self) -> None:
         with self._failing():
             self._database.flush_wal(True)

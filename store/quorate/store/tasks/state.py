@@ -71,6 +71,7 @@ class StateMaking:
         kept: Iterable[tuple[bytes, Progress]],
         peers: Callable[[], Iterable[str]],
         ask: Ask,
+        remove: Callable[[bytes, bytes], None],
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Make the maker.
@@ -79,6 +80,7 @@ class StateMaking:
         - kept: how far rows had come before, each with the beginning of the keys of its rows.
         - peers: returns the addresses of the other stores.
         - ask: asks one of them for the rows of a source.
+        - remove: removes all rows from one key to another.
         - now_ns: the time of day, which decides when a message has expired.
         """
         self._engine = engine
@@ -100,7 +102,7 @@ class StateMaking:
             else:
                 obsolete.setdefault(prefix, []).append(progress.source.session_id)
         self._sweep = StateSweep(
-            engine, apart, self._progress, self._large, obsolete, self.keyed, now_ns
+            engine, apart, self._progress, self._large, obsolete, self.keyed, remove, now_ns
         )
         places = {each.source: each.place for each in self._progress}
         self._walk = Walk(Position(places), SEQUENCE_MAX, self._has_keys)

@@ -14,7 +14,7 @@ from quorate.protocol.errors import StorageUnreadable
 from quorate.protocol.identity import SourceName
 from quorate.store.engine import Engine
 from quorate.store.rules.state_rows import to_remove
-from quorate.store.storage.interface import Row, Table, Write
+from quorate.store.storage.interface import Table, Write
 from quorate.store.storage.records import Malformed
 from quorate.store.storage.state_records import (
     hidden_key,
@@ -45,6 +45,7 @@ class StateSweep:
         large: LargeRows,
         obsolete: dict[bytes, list[int]],
         keyed: Callable[[str], Keyed | None],
+        remove: Callable[[bytes, bytes], None],
         now_ns: Callable[[], int],
     ) -> None:
         """Begin with nothing removed.
@@ -52,6 +53,7 @@ class StateSweep:
         - large: the large rows, whose payloads go with them.
         - obsolete: the places of rows of other keys, by the beginning of their keys: session IDs.
         - keyed: returns the keys of a topic.
+        - remove: removes all rows from one key to another.
         - now_ns: the time of day, which decides when a message has expired.
         """
         self._engine = engine
@@ -59,6 +61,7 @@ class StateSweep:
         self._progress = progress
         self._obsolete = obsolete
         self._keyed = keyed
+        self._remove = remove
         self._now_ns = now_ns
         self._hidden = set(progress.topics())
         """The topics that may have candidates that leave their keys without a row."""
@@ -92,12 +95,7 @@ class StateSweep:
         """Remove the rows of topics whose keys have changed, or that have none any more."""
         writer = self._engine.writer
         for prefix, sessions in self._obsolete.items():
-            first, last = rows_of_topic(prefix)
-            while rows := await self._apart(partial(self._scan, first, last)):
-                # The next step begins behind these: it would have to skip what is deleted.
-                first = rows[-1][0] + b"\0"
-                gone = [Write(Table.STATE, key, None) for key, _ in rows]
-                await writer.durable(writer.submit(gone, sync=False))
+            await self._apart(partial(self._remove, *rows_of_topic(prefix)))
             await self._large.sweep(prefix)
             # They go last, so that a crash before leaves what says that there is more to remove.
             gone = [Write(Table.STATE, progress_key(prefix, each), None) for each in sessions]
@@ -105,9 +103,6 @@ class StateSweep:
             await writer.durable(writer.submit(gone, sync=False))
             _log.info("rows of %d sources were removed: their keys have changed", len(sessions))
         self._obsolete.clear()
-
-    def _scan(self, first: bytes, last: bytes) -> list[Row]:
-        return self._engine.reads.scan(Table.STATE, first, last, _STEP_ROWS)
 
     async def _sweep_all(self) -> list[SourceName]:
         """Sweep each topic in which a source has ended, or what hides others may go."""
