@@ -113,6 +113,10 @@ class Policy:
         ):
             raise InvalidArgument("policy", "names a store twice")
 
+    def __hash__(self) -> int:
+        # The set keeps its hash. Each look into a cache of what is sent asks for that of policies.
+        return hash(self.stores)
+
     def __str__(self) -> str:
         groups = " and ".join(map(str, self.groups))
         if len(self.groups) == 1:
