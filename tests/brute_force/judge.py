@@ -22,6 +22,7 @@ from tests.brute_force.definitions import (
 from tests.held import merge_held
 
 from quorate.protocol import recovery
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership
@@ -215,7 +216,7 @@ class Judge:
         if vouching == len(state.columns) and not isinstance(verdict, Decision):
             raise Violation(f"all stores answer, and there is no decision but {verdict}")
         if isinstance(verdict, Decision):
-            terms = tuple((term.epoch, term.first) for term in verdict.lineage.terms)
+            terms = tuple((term.epoch, term.first) for term in verdict.begun.lineage.terms)
             who = f"a registration with {''.join(sorted(SETS[answering]))}"
             self.check_kept(state, len(state.sources) + 1, terms, verdict.kept_upto, who)
 
@@ -257,7 +258,7 @@ def _told(decision: Decision) -> Recovered:
         decision.floor,
         False,
         decision.kept_upto,
-        tuple((term.epoch, term.first) for term in decision.lineage.terms),
+        tuple((term.epoch, term.first) for term in decision.begun.lineage.terms),
         {NAME_OF.index(store): _numbers(held) for store, held in decision.holders.items()},
         _numbers(decision.losses),
         decision.retained_from,
@@ -272,9 +273,10 @@ def promise_of(answer: Answer) -> Promise:
     """The answer as production takes it."""
     named = tuple(policy.policy for policy in answer.named)
     return Promise(
-        answer.begun,
-        Lineage(tuple(Term(*term) for term in answer.lineage)),
-        Membership((), named) if answer.begun else None,
+        BeginRecord(
+            Lineage(tuple(Term(*term) for term in answer.lineage)),
+            Membership((), named) if answer.begun else None,
+        ),
         _ranges(answer.held),
         answer.told,
         answer.limbo,

@@ -199,7 +199,7 @@ class Model:
         newest = max(entry.begun for _, entry in answers)
         terms = tuple(
             (term.epoch, term.first)
-            for term in decision.lineage.extended(decision.kept_upto, g + 1).terms
+            for term in decision.begun.lineage.extended(decision.kept_upto, g + 1).terms
         )
         from_policies, to_policies = self._membership(state, g, answers, decision)
         return state.sources[g]._replace(
@@ -215,7 +215,7 @@ class Model:
     @staticmethod
     def _holders(answers: Answers, decision: Decision, number: int) -> int:
         """The stores that are known to hold a kept number."""
-        epoch = decision.lineage.epoch_at(number)
+        epoch = decision.begun.lineage.epoch_at(number)
         return sum(
             1 << s
             for s, store in answers
@@ -237,7 +237,9 @@ class Model:
             return told_of, told_of
         before = state.sources[newest - 1]
         in_force = tuple(dict.fromkeys(before.from_policies + before.to_policies))
-        if decision.policies == tuple(self.shape.policies[at].policy for at in before.to_policies):
+        if decision.begun.policies == tuple(
+            self.shape.policies[at].policy for at in before.to_policies
+        ):
             in_force = before.to_policies
         if self.rules.brought_up:
             settled = own in in_force and all(

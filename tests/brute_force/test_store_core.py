@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tests.brute_force.definitions import Terms, epoch_at
 from tests.store.support import INCARNATION, MEMBERSHIP, ORDERS, World, batch, information
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import Fenced, NotRegistered
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
@@ -89,7 +90,9 @@ def take(world: World, step: Step) -> None:
             world.promise(epoch, who.encode(), take_over=True)
         case "begin":
             lineage = Lineage(tuple(Term(*term) for term in LINEAGES[epoch]))
-            change = world.core.begin(ORDERS, epoch, lineage, MEMBERSHIP, who.encode(), INCARNATION)
+            change = world.core.begin(
+                ORDERS, BeginRecord(lineage, MEMBERSHIP), who.encode(), INCARNATION
+            )
             world.done(change)
         case _:
             opening = world.core.streams.open(
@@ -111,9 +114,9 @@ def found(world: World) -> Defined:
     for item in state.held_by_epoch():
         for number in range(item.first, item.last + 1):
             held[number] = item.epoch
-    lineage = tuple((term.epoch, term.first) for term in record.lineage.terms)
+    lineage = tuple((term.epoch, term.first) for term in record.begun.lineage.terms)
     to = record.promised_to.decode()
-    return Defined(record.promised_epoch, to, record.begun_epoch, lineage, tuple(held))
+    return Defined(record.promised_epoch, to, record.begun.epoch, lineage, tuple(held))
 
 
 def brought_to(steps: tuple[Step, ...]) -> World:

@@ -24,6 +24,7 @@ import grpc.aio
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import NotRegistered, NotYetStable, QuorateError
+from quorate.protocol.wire import begun_epoch
 from quorate.receiver import (
     Gap,
     Receiver,
@@ -378,7 +379,7 @@ def _store_facts(answer: v1.StatusResponse) -> dict[str, Any]:
         "sources": {
             str(source.information.source.session_id): {
                 "promised": source.promised_epoch,
-                "begun": source.begun_epoch,
+                "begun": begun_epoch(source.begun),
                 "live": source.live,
                 "held": [[held.first, held.last, held.epoch] for held in source.held],
                 "holes": [[hole.first, hole.last] for hole in source.holes],

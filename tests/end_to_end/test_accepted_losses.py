@@ -13,7 +13,7 @@ from tests.store.support import ORDERS, Client, batch, running
 from quorate.protocol.errors import MissingMessages, NotLost, QuorateError
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.policy import Membership, Policy
-from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.protocol.wire import source_to_wire
 from quorate.receiver import Gap, Receiver, ReceiverOptions
 from quorate.receiver.protocol.fetch_plan import Answer
 from quorate.source import Source, SourceOptions
@@ -192,7 +192,7 @@ async def test_a_loss_above_what_was_known_to_be_stable(group: Group) -> None:
     clients = [group.client(at) for at in range(3)]
     policy = Policy.majority_of(("s0", "s1", "s2"))
     await clients[0].promise()
-    await clients[0].begin(membership=membership_to_wire(Membership((policy,), (policy,))))
+    await clients[0].begin(membership=Membership((policy,), (policy,)))
     stream = await clients[0].open()
     for first in range(0, 50, 10):
         await stream.batch(batch(first, first + 9), 19)

@@ -14,7 +14,6 @@ from tests.store.support import Client
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Membership, Policy
-from quorate.protocol.wire import membership_to_wire
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
@@ -234,7 +233,7 @@ async def test_one_that_slept_between_promise_and_begin_begins_nothing_any_more(
 async def _by_hand(store: Store, policy: Policy, upto: int) -> None:
     """Register there, and send all up to this number in one batch."""
     name, instance = SourceName(TOPIC, SESSION), b"by hand"
-    record = membership_to_wire(Membership((policy,), (policy,)))
+    record = Membership((policy,), (policy,))
     payloads = [message("hand", number, 10) for number in range(upto + 1)]
     async with Client(store.place.listen) as client:
         await client.promise(1, instance, name)

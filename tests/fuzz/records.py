@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.bookmarks import Place
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.store.storage import maintenance_records as maintenance
@@ -21,7 +23,11 @@ _RANGES = RangeSet([Range(0, 5), Range(8, 9)])
 _LINEAGE = Lineage((Term(1, 0), Term(3, 6)))
 _GREETING = store_v1.Greeting(store_name="b", incarnation=b"i", former=[b"f"])
 _REGISTRATION = records.Registration(
-    _ORDERS, 3, b"instance", 3, _LINEAGE, v1.Membership(), v1.SourceInformation(epoch=3)
+    _ORDERS,
+    3,
+    b"instance",
+    BeginRecord(_LINEAGE, Membership((), ())),
+    v1.SourceInformation(epoch=3),
 )
 _STORE = records.StoreRecord(b"i", 2, "why", founders=(_GREETING,), former=(b"f",))
 _LOSS = maintenance.LossRecord(_ORDERS, 1, 2, "why", 5, _LINEAGE)

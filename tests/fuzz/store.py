@@ -298,7 +298,7 @@ class Round:
         source, standing = self._known(node), node._engine.core.standing
         state = node._engine.core.sources.get(source)
         if state is not None and self._mutator.chance(0.9):
-            self._epoch = state.registration.begun_epoch
+            self._epoch = state.registration.begun.epoch
         information = v1.SourceInformation(
             source=source_to_wire(source), address="127.0.0.1:9", epoch=self._epoch, version=1
         )
@@ -387,7 +387,7 @@ def _impossible(state: SourceState) -> Iterator[str]:
     terms = lineage.terms
     if any(not (a.epoch < b.epoch and a.first < b.first) for a, b in pairwise(terms)):
         yield f"lineage {lineage}"
-    if state.registration.begun_epoch > state.registration.promised_epoch:
+    if state.registration.begun.epoch > state.registration.promised_epoch:
         yield f"epochs {state.registration}"
 
 
@@ -399,9 +399,9 @@ def _states(node: StoreNode) -> dict[SourceName, Any]:
             list(state.held.ranges),
             state.held.next_sequence,
             state.registration.promised_epoch,
-            state.registration.begun_epoch,
+            state.registration.begun.epoch,
             state.lineage,
-            state.registration.membership,
+            state.registration.begun.membership,
         )
         for source, state in node._engine.core.sources.items()
     }

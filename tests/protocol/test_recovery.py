@@ -14,6 +14,7 @@ from itertools import chain, combinations, product
 
 import pytest
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.consensus import Behaviour, consensus
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
@@ -118,9 +119,7 @@ def check_holders(world: World, decision: Decision) -> None:
 
 def promise_of(numbers: frozenset[int], policy: Policy, claim: int, limbo: bool) -> Promise:
     return Promise(
-        begun_epoch=1,
-        lineage=LINEAGE,
-        membership=Membership((policy,), (policy,)),
+        begun=BeginRecord(LINEAGE, Membership((policy,), (policy,))),
         held=tuple(HeldRange(number, number, 1) for number in sorted(numbers)),
         stable_upto=claim,
         limbo=limbo,
@@ -207,15 +206,16 @@ def test_any_policies_epochs_and_holdings(seed: int) -> None:
             epochs = {n: chooser.choice((0, 1, 2)) for n in range(top + 1)}
             begun = store == "b" or chooser.random() < 0.5
             promises[store] = Promise(
-                begun_epoch=2 if begun else 1,
-                lineage=lineage if begun else LINEAGE,
-                membership=membership if begun else Membership(policies[:1], policies[:1]),
+                begun=BeginRecord(
+                    lineage if begun else LINEAGE,
+                    membership if begun else Membership(policies[:1], policies[:1]),
+                ),
                 held=tuple(HeldRange(n, n, epoch) for n, epoch in epochs.items() if epoch),
                 stable_upto=chooser.choice((-1, -1, 0, 1)),
                 limbo=way == LIMBO,
             )
             holdings[store] = frozenset(n for n, e in epochs.items() if e == (1 if n < 2 else 2))
-        if not any(promise.begun_epoch == 2 for promise in promises.values()):
+        if not any(promise.begun.epoch == 2 for promise in promises.values()):
             continue
         world = World(
             policies,
@@ -230,21 +230,25 @@ def test_a_first_registration_keeps_nothing() -> None:
     decision = decide(Policy.majority_of("abc"), {"a": Promise(), "b": Promise()})
     assert isinstance(decision, Decision)
     assert (decision.kept_upto, decision.floor, decision.stable_upto) == (-1, -1, -1)
-    assert decision.lineage == NO_LINEAGE
-    assert decision.policies == ()
+    assert decision.begun.lineage == NO_LINEAGE
+    assert decision.begun.policies == ()
 
 
 def test_what_a_store_has_of_a_stream_that_was_ended_counts_for_nothing() -> None:
     """c was away when the source was deregistered; a and b know that it was."""
     policy = Policy.majority_of("abc")
     held = (HeldRange(0, 9, 1),)
-    away = Promise(1, LINEAGE, Membership((), (policy,)), held, stable_upto=9)
+    away = Promise(BeginRecord(LINEAGE, Membership((), (policy,))), held, stable_upto=9)
     end = Lineage((Term(2, 0),))
-    told = Promise(2, end, generation=2)
+    told = Promise(BeginRecord(end, generation=2))
     decision = decide(policy, {"a": told, "b": told, "c": away})
     assert isinstance(decision, Decision)
-    assert (decision.kept_upto, decision.stable_upto, decision.lineage) == (-1, -1, end)
-    assert (decision.ended, decision.generation, decision.policies) == (True, 2, ())
+    assert (decision.kept_upto, decision.stable_upto, decision.begun.lineage) == (-1, -1, end)
+    assert (decision.begun.ended, decision.begun.generation, decision.begun.policies) == (
+        True,
+        2,
+        (),
+    )
     revived = decide(policy, {"a": Promise(), "b": Promise(), "c": away})
     assert isinstance(revived, Decision)
     assert revived.kept_upto == 9
@@ -254,22 +258,22 @@ def test_the_newest_begin_wins_also_over_an_end() -> None:
     """c alone began the end; the next registration had not heard of it, and went on."""
     policy = Policy.majority_of("abc")
     lineage = Lineage((*LINEAGE.terms, Term(3, 10)))
-    went_on = Promise(3, lineage, Membership((), (policy,)), (HeldRange(0, 9, 1),), 9)
-    ended = Promise(2, Lineage((Term(2, 0),)), generation=2)
+    went_on = Promise(BeginRecord(lineage, Membership((), (policy,))), (HeldRange(0, 9, 1),), 9)
+    ended = Promise(BeginRecord(Lineage((Term(2, 0),)), generation=2))
     decision = decide(policy, {"a": went_on, "c": ended})
     assert isinstance(decision, Decision)
-    assert (decision.kept_upto, decision.lineage, decision.ended) == (9, lineage, False)
+    assert (decision.kept_upto, decision.begun.lineage, decision.begun.ended) == (9, lineage, False)
 
 
 def test_a_stream_after_an_end_voids_what_is_older_than_that() -> None:
     policy = Policy.majority_of("abc")
     anew = Lineage((Term(3, 0),))
     member = Membership((policy,), (policy,))
-    new = Promise(3, anew, member, (HeldRange(0, 1, 3),), 1, generation=2)
-    old = Promise(1, LINEAGE, member, (HeldRange(0, 9, 1),), stable_upto=9)
+    new = Promise(BeginRecord(anew, member, 2), (HeldRange(0, 1, 3),), 1)
+    old = Promise(BeginRecord(LINEAGE, member), (HeldRange(0, 9, 1),), stable_upto=9)
     decision = decide(policy, {"a": new, "b": old})
     assert isinstance(decision, Decision)
-    assert (decision.kept_upto, decision.stable_upto, decision.generation) == (1, 1, 2)
+    assert (decision.kept_upto, decision.stable_upto, decision.begun.generation) == (1, 1, 2)
 
 
 def test_nobody_answered() -> None:
@@ -285,12 +289,14 @@ def test_a_limbo_store_may_name_the_newest_lineage() -> None:
     """Its "I have it" counts, also of a begin record."""
     policy = Policy.majority_of("abc")
     member = Membership((policy,), (policy,))
-    old = Promise(1, LINEAGE, member, (HeldRange(0, 3, 1),), -1)
+    old = Promise(BeginRecord(LINEAGE, member), (HeldRange(0, 3, 1),), -1)
     newer = Lineage((Term(1, 0), Term(2, 2)))
-    limbo = Promise(2, newer, member, (HeldRange(0, 1, 1), HeldRange(2, 2, 2)), -1, limbo=True)
+    limbo = Promise(
+        BeginRecord(newer, member), (HeldRange(0, 1, 1), HeldRange(2, 2, 2)), -1, limbo=True
+    )
     decision = decide(policy, {"a": old, "b": old, "c": limbo})
     assert isinstance(decision, Decision)
-    assert decision.lineage == newer
+    assert decision.begun.lineage == newer
     assert decision.kept_upto == 2
 
 
@@ -298,27 +304,33 @@ def test_the_newest_begin_is_that_of_the_highest_epoch_and_then_the_confirmed_on
     here, there = Policy.majority_of("abc"), Policy.majority_of("xyz")
     moving = Membership((here,), (there,))
     joint = Membership((here,), (here, there))
-    older = Promise(1, membership=moving.confirmed())
+    older = Promise(BeginRecord(Lineage((Term(1, 0),)), moving.confirmed()))
     assert newest_begun([]) == Promise()
     for unconfirmed in (moving, joint):
-        begun = Promise(2, membership=unconfirmed)
+        begun = Promise(BeginRecord(Lineage((Term(2, 0),)), unconfirmed))
         assert newest_begun([older, begun]) is newest_begun([begun, older]) is begun
-    begun, confirmed = Promise(2, membership=moving), Promise(2, membership=moving.confirmed())
+    begun, confirmed = (
+        Promise(BeginRecord(Lineage((Term(2, 0),)), moving)),
+        Promise(BeginRecord(Lineage((Term(2, 0),)), moving.confirmed())),
+    )
     assert newest_begun([begun, confirmed]) is newest_begun([confirmed, begun]) is confirmed
     # Both name the same policies: what is asked of a recovery is the same.
-    begun, confirmed = Promise(2, membership=joint), Promise(2, membership=joint.confirmed())
+    begun, confirmed = (
+        Promise(BeginRecord(Lineage((Term(2, 0),)), joint)),
+        Promise(BeginRecord(Lineage((Term(2, 0),)), joint.confirmed())),
+    )
     assert newest_begun([begun, confirmed]) is begun
     assert newest_begun([confirmed, begun]) is confirmed
 
 
 def test_the_policies_in_force_ask_too_when_the_source_comes_with_another() -> None:
     old, new = Policy.majority_of("abc"), Policy.majority_of("xyz")
-    begun = Promise(1, LINEAGE, Membership((old,), (old,)), (HeldRange(0, 3, 1),), 1)
+    begun = Promise(BeginRecord(LINEAGE, Membership((old,), (old,))), (HeldRange(0, 3, 1),), 1)
     answer = decide(new, {"x": Promise(), "y": Promise(), "a": begun})
     assert answer == NeedMore(("b", "c", "z"))
     decision = decide(new, {"x": Promise(), "y": Promise(), "a": begun, "b": begun})
     assert isinstance(decision, Decision)
-    assert decision.policies == (old,)
+    assert decision.begun.policies == (old,)
     assert decision.kept_upto == 3
 
 
@@ -351,18 +363,14 @@ def test_the_newest_marker_of_what_is_kept_is_told() -> None:
     lineage = Lineage((Term(1, 0), Term(3, 4)))
     member = Membership((policy,), (policy,))
     mine = Promise(
-        3,
-        lineage,
-        member,
+        BeginRecord(lineage, member),
         (HeldRange(0, 3, 1), HeldRange(4, 5, 3)),
         3,
         markers=(Marker(3, 1, b"three"), Marker(5, 3, b"five")),
     )
     # This store missed the newest epoch; what it has from 4 on is void.
     theirs = Promise(
-        2,
-        Lineage((Term(1, 0), Term(2, 4))),
-        member,
+        BeginRecord(Lineage((Term(1, 0), Term(2, 4))), member),
         (HeldRange(0, 3, 1), HeldRange(4, 6, 2)),
         3,
         markers=(Marker(3, 1, b"three"), Marker(6, 2, b"void")),
@@ -427,7 +435,7 @@ def test_a_loss_counts_only_where_the_lineage_is_the_one_it_was_accepted_in() ->
     policy = Policy.majority_of("abc")
     lineage = Lineage((Term(1, 0), Term(3, 2)))
     member = Membership((policy,), (policy,))
-    begun = Promise(3, lineage, member, (HeldRange(0, 1, 1), HeldRange(4, 4, 3)), 4)
+    begun = Promise(BeginRecord(lineage, member), (HeldRange(0, 1, 1), HeldRange(4, 4, 3)), 4)
     for epoch, accepted in ((1, False), (2, False), (3, True)):
         loss = HeldRange(2, 3, epoch)
         answer = decide(policy, {"a": begun, "b": with_losses(begun, loss)})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from quorate.protocol.begin import NOT_BEGUN, BeginRecord
 from quorate.protocol.errors import Fenced, InLimbo, NotRegistered, Unreachable
 from quorate.protocol.incarnations import Word
+from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.stream_end import AskBegin, AskPromise, EndGrant, StreamEnd
 from quorate.v1.store_pb2 import StoreReplaced
@@ -22,7 +24,9 @@ def word(store: str, *known: StoreReplaced) -> Word:
 
 def promise(end: StreamEnd, *stores: str, begun: int = 1) -> None:
     for store in stores:
-        end.promised(store, EndGrant(word(store), begun, MEMBERSHIP), {})
+        end.promised(
+            store, EndGrant(word(store), BeginRecord(Lineage((Term(begun, 0),)), MEMBERSHIP)), {}
+        )
 
 
 def test_it_decides_once_a_blocking_set_has_promised() -> None:
@@ -41,7 +45,9 @@ def test_it_stands_once_a_stable_set_of_every_policy_has_begun() -> None:
     end, other = made(), Policy.majority_of("def")
     membership = Membership((POLICY,), (POLICY, other))
     for store in "abde":
-        end.promised(store, EndGrant(word(store), 4, membership), {})
+        end.promised(
+            store, EndGrant(word(store), BeginRecord(Lineage((Term(4, 0),)), membership)), {}
+        )
     for store in "abd":
         end.begun(store, word(store))
         assert not end.done
@@ -67,9 +73,9 @@ def test_the_newest_begin_names_the_policies() -> None:
     end = made()
     promise(end, "a")
     newer = Membership((), (Policy.majority_of("bde"),))
-    end.promised("b", EndGrant(word("b"), 2, newer), {})
+    end.promised("b", EndGrant(word("b"), BeginRecord(Lineage((Term(2, 0),)), newer)), {})
     assert end.membership is None, "b alone blocks nothing of its policy"
-    end.promised("d", EndGrant(word("d"), 0), {})
+    end.promised("d", EndGrant(word("d"), NOT_BEGUN), {})
     assert end.membership == newer
 
 
@@ -84,7 +90,9 @@ def test_where_nothing_was_begun_it_ends_under_the_policies_that_it_was_given() 
 def test_a_store_in_limbo_counts_as_one_that_did_not_answer() -> None:
     end = made()
     promise(end, "a")
-    end.promised("b", EndGrant(word("b"), 1, MEMBERSHIP, "wiped"), {})
+    end.promised(
+        "b", EndGrant(word("b"), BeginRecord(Lineage((Term(1, 0),)), MEMBERSHIP), "wiped"), {}
+    )
     assert end.membership is None
     assert end.step("b") == AskPromise()
     assert isinstance(end.failures["b"], InLimbo)

@@ -30,7 +30,6 @@ from quorate.store.rules.identity_records import (
     gone_key,
     unpack_end_record,
 )
-from quorate.store.rules.named_stores import policies
 from quorate.store.storage.interface import (
     Table,
     Write,
@@ -336,9 +335,9 @@ class Checker:
             "I5",
             f"{store} remembers {known.promised_epoch}, and promised {promised}",
         )
-        if not known.ended:
+        if not known.begun.ended:
             return
-        rules = [Setup.of(policy) for policy in policies(known)]
+        rules = [Setup.of(policy) for policy in known.begun.policies]
         if self.endings.ended(store, known, rules, honest=not self._destroyed):
             self.check_store(self.stores[store])
             self.receivers.forgotten(store)
@@ -354,8 +353,8 @@ class Checker:
                 self._life.had.add(store)
             if write.key == self._gone_key and write.value is not None:
                 known = unpack_end_record(write.value).registration
-                if known.ended:
-                    self.endings.ended_for_good(store, known.begun_epoch)
+                if known.begun.ended:
+                    self.endings.ended_for_good(store, known.begun.epoch)
 
     def same(self, epoch: int, sequence: int, payload: bytes, where: str) -> None:
         """Somebody has this under that number."""
@@ -639,7 +638,7 @@ class Checker:
         """Return the payloads of these numbers that the rows of a store have, by number."""
         state = store.core.stream_of(self.source)
         contents: dict[int, bytes] = {}
-        if state is None or 0 < state.registration.begun_epoch < self._life.begins_in:
+        if state is None or 0 < state.registration.begun.epoch < self._life.begins_in:
             return contents
         for batch in store_disks.batches(rows, state.reg_id, self.source, first, last):
             if batch.problem:
@@ -664,7 +663,7 @@ class Checker:
         row = rows.get(Table.REGISTRATIONS, [reg_id_key(state.reg_id)])[0] if state else None
         if not unchecked or row is None:
             return
-        lineage = unpack_registration(row).lineage
+        lineage = unpack_registration(row).begun.lineage
         parts = [diverges_at(lineage, newest) for _, newest in self._newest.values()]
         upto = min((len(self.stable_contents), *parts)) - 1
         for item in RangeSet(item for item in unchecked if item.first <= upto):

@@ -248,9 +248,9 @@ class Endings:
         - rules: those that the end names.
         - honest: nothing that a store promised was destroyed.
         """
-        epoch, known = end.begun_epoch, self.ends.get(store)
+        epoch, known = end.begun.epoch, self.ends.get(store)
         self.ends[store] = end
-        if known is not None and known.begun_epoch == epoch:
+        if known is not None and known.begun.epoch == epoch:
             return False
         self._ends.pop(store, None)
         self._world.reach("ended", "%s %s", store, epoch)
@@ -311,7 +311,7 @@ class Endings:
     def tells_end(self, store: str, state: SourceState | None, life: Life) -> bool:
         """Whether a store knows that the stream has ended. state: what it knows of the source."""
         known = self.ends.get(store) or (state.registration if state is not None else None)
-        return known is not None and known.generation > max(1, life.newest)
+        return known is not None and known.begun.generation > max(1, life.newest)
 
     def raised(self, store: str) -> None:
         """The row of an end is gone: the source is live again."""

@@ -158,7 +158,7 @@ class Script:
         return sequence in self.checker.on_disk(actor, actor.disk.synced, sequence, sequence)
 
     def begun(self, store: str) -> int:
-        return self.state(store).registration.begun_epoch
+        return self.state(store).registration.begun.epoch
 
     def promised(self, store: str) -> int:
         return self.state(store).registration.promised_epoch

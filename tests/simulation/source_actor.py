@@ -453,7 +453,7 @@ class SourceInstance:
                 begin = AskedBegin(core.name, step, self.identity)
                 answer = await network.call(self.process, store, "begin", begin)
                 self._hear(answer.known, store)
-                core.begun(store, step.epoch, self.world.now, step.membership)
+                core.begun(store, step.begin.epoch, self.world.now, step.begin.membership)
             case OpenStream(epoch):
                 await self._stream(store, epoch)
             case Hold():

@@ -37,10 +37,9 @@ from tests.simulation.world import Event, Pending, Process, WallClock, World
 from quorate.protocol.errors import Closed, ContentConflict, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.incarnations import Word
-from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Promise
-from quorate.protocol.wire import membership_from_wire, membership_to_wire, pacing_from_wire
+from quorate.protocol.wire import pacing_from_wire
 from quorate.receiver.protocol.registration import RegistrationRequest
 from quorate.source.protocol.registration import Grant
 from quorate.store import startup
@@ -427,7 +426,7 @@ class StoreActor:
     @property
     def has_begun(self) -> bool:
         """It knows of a source that has begun."""
-        return any(state.registration.begun_epoch for state in self.core.sources.values())
+        return any(state.registration.begun.epoch for state in self.core.sources.values())
 
     def now(self) -> float:
         """A clock that only goes forwards."""
@@ -487,9 +486,6 @@ class StoreActor:
         elif (asked.epoch, asked.instance) not in self._given_back:
             # Else whoever asked has given it back, or ended the source, before it was answered.
             self.checker.promised(self.label, asked.epoch)
-        membership: Membership | None = None
-        if promised.membership is not None:
-            membership = membership_from_wire(promised.membership)
         self.world.note("%s promised %s; holds %s", self.label, asked.epoch, promised.held)
         information = record.information
         stores = information.stores if information is not None else ()
@@ -498,17 +494,14 @@ class StoreActor:
             promised.state.reg_id,
             incarnation,
             Promise(
-                record.begun_epoch,
-                record.lineage,
-                membership,
+                promised.begun,
                 promised.held,
                 promised.stable_upto,
                 bool(promised.limbo),
                 promised.markers,
-                record.lineage.parted(promised.state.lost()),
+                record.begun.lineage.parted(promised.state.lost()),
                 promised.retained_from,
                 promised.state.takes_data,
-                record.generation,
             ),
             self.name,
             promised.limbo,
@@ -522,18 +515,19 @@ class StoreActor:
         set_aside = await self.requests.begin(
             requests.AskedBegin(
                 source,
-                step.epoch,
-                step.lineage,
-                membership_to_wire(step.membership),
+                step.begin,
                 instance,
                 step.incarnation,
-                step.generation,
                 step.losses,
             )
         )
-        self.checker.begun(self.name, step.epoch)
+        self.checker.begun(self.name, step.begin.epoch)
         self.world.note(
-            "%s began %s %s, %s set aside", self.name, step.epoch, step.lineage, set_aside
+            "%s began %s %s, %s set aside",
+            self.name,
+            step.begin.epoch,
+            step.begin.lineage,
+            set_aside,
         )
         if set_aside:
             self.world.reach("divergent tail set aside", "by %s: %s", self.name, set_aside)

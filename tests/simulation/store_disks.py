@@ -13,7 +13,6 @@ from tests.simulation.rules import Setup
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range
-from quorate.protocol.wire import membership_from_wire
 from quorate.store.rules.acceptor import StoreCore
 from quorate.store.rules.identity_records import (
     gone_key,
@@ -73,11 +72,11 @@ def begun_registration(store: StoreOf, source: SourceName, begins_in: int) -> by
     begins_in: the epoch in which that stream began.
     """
     end = store.disk.synced.get(Table.META, [gone_key(source)])[0]
-    if end is not None and unpack_end_record(end).registration.ended:
+    if end is not None and unpack_end_record(end).registration.begun.ended:
         return b""
     for key, value in store.disk.synced.scan(Table.REGISTRATIONS, b"", b"\xff" * 8, 100):
         known = unpack_registration(value)
-        if known.name == source and known.begun_epoch >= max(1, begins_in):
+        if known.name == source and known.begun.epoch >= max(1, begins_in):
             return key
     return b""
 
@@ -86,21 +85,20 @@ def begun_record(store: StoreOf, source: SourceName) -> Registration | None:
     """What a store remembers of the newest epoch that it has begun."""
     rows = store.disk.synced.scan(Table.REGISTRATIONS, b"", b"\xff" * 8, 100)
     records = [unpack_registration(value) for _, value in rows]
-    begun = [each for each in records if each.name == source and each.begun_epoch]
-    return max(begun, key=lambda each: each.begun_epoch, default=None)
+    begun = [each for each in records if each.name == source and each.begun.epoch]
+    return max(begun, key=lambda each: each.begun.epoch, default=None)
 
 
 def alone_in_force(stores: Collection[StoreOf], source: SourceName) -> Setup | None:
     """The rules that the newest begin goes to, once a stable set by them remembers no others."""
     records = {store.label: begun_record(store, source) for store in stores}
-    newest = max((each.begun_epoch for each in records.values() if each is not None), default=0)
+    newest = max((each.begun.epoch for each in records.values() if each is not None), default=0)
     confirmed: dict[Setup, set[str]] = {}
     not_yet: set[str] = set()
     for store in stores:
         record = records[store.label]
-        is_newest = record is not None and record.begun_epoch == newest
-        named = record.membership if record is not None and is_newest else None
-        policies = membership_from_wire(named).policies if named is not None else ()
+        is_newest = record is not None and record.begun.epoch == newest
+        policies = record.begun.policies if record is not None and is_newest else ()
         if len(policies) == 1:
             confirmed.setdefault(Setup.of(policies[0]), set()).add(store.name)
         else:

@@ -41,7 +41,7 @@ class SimulatedRequests(Requests):
         except ContentConflict as error:
             self._checker.conflict(error)
             raise
-        self._checker.changes(self._label, asked.epoch, "begins")
+        self._checker.changes(self._label, asked.begin.epoch, "begins")
         self._checker.endings.sign(self._label)
         return change
 

@@ -209,7 +209,7 @@ class SimulatedPeers:
             except QuorateError:
                 continue
             told.append(answer)
-            if (known := answer.knowledge(source)).ended and not known.limbo:
+            if (known := answer.knowledge(source)).begun.ended and not known.limbo:
                 self._store.world.reach("tells of an end when asked", "%s", answer.store)
         return told
 
@@ -240,8 +240,8 @@ class SimulatedNeighbours:
 
     def may_have_begun(self, source: SourceName, answers: Sequence[PeerAnswer]) -> bool:
         state = self._store.engine.core.sources.get(source)
-        begun_epoch = state.registration.begun_epoch if state is not None else 0
-        return any(each.knowledge(source).begun_epoch > begun_epoch for each in answers)
+        begun_epoch = state.registration.begun.epoch if state is not None else 0
+        return any(each.knowledge(source).begun.epoch > begun_epoch for each in answers)
 
     async def views(self, source: SourceName, fresh: bool = False) -> list[plan.PeerView]:
         known = {answer.address: answer for answer in self.answers()}
@@ -420,10 +420,10 @@ class SimulatedRepair(Repair):
     async def round(self) -> None:
         """Look once for what lacks, and compare what is due."""
         store = self._simulated
-        begun = {name: state.registration.begun_epoch for name, state in store.core.sources.items()}
+        begun = {name: state.registration.begun.epoch for name, state in store.core.sources.items()}
         await self._adopt_all()
         for name, state in list(store.core.sources.items()):
-            if state.registration.begun_epoch > begun.get(name, 0) and not state.live:
+            if state.registration.begun.epoch > begun.get(name, 0) and not state.live:
                 store.world.reach("begin taken over from a peer", store.name)
             try:
                 if await self._mend(state, self._case(state), fresh=False):
@@ -450,7 +450,7 @@ class SimulatedProxying(Proxying):
         self._simulated = store
 
     def _is_away(self, state: SourceState) -> bool:
-        if state.live or not state.registration.begun_epoch:
+        if state.live or not state.registration.begun.epoch:
             return False
         silent = self._engine.core.identities.lives.silent(Who(state.name))
         return state.name in self._engine.announced or silent >= AWAY_SECONDS
@@ -458,15 +458,16 @@ class SimulatedProxying(Proxying):
     def _found_stable(self, source: SourceName, upto: int, among: Sequence[Party]) -> None:
         super()._found_stable(source, upto, among)
         store, following = self._simulated, among[0]
-        membership = following.membership
         store.checker.found_stable(
-            [Setup.of(policy) for policy in (membership.policies if membership else ())],
-            following.begun_epoch,
+            [Setup.of(policy) for policy in following.begun.policies],
+            following.begun.epoch,
             upto,
             [
                 party.store
                 for party in among
-                if party.lineage == following.lineage and not party.is_promised and party.takes_data
+                if party.begun.lineage == following.begun.lineage
+                and not party.is_promised
+                and party.takes_data
             ],
         )
         store.world.reach("proxy found out what is stable", store.name)

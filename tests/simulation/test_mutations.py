@@ -40,6 +40,7 @@ from tests.simulation.weather import LASTING
 
 from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.attributes import Attributes
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import StorageFailed
 from quorate.protocol.framing import (
     BatchHeader,
@@ -99,21 +100,13 @@ def _promise_leaves_the_stream(to: pytest.MonkeyPatch) -> None:
 def _begin_below_the_promise(to: pytest.MonkeyPatch) -> None:
     """A begin of a lower epoch than the promised one is taken."""
 
-    def begin(
-        self: StoreCore,
-        source: Any,
-        epoch: int,
-        lineage: Lineage,
-        membership: Any,
-        instance: bytes,
-        *rest: Any,
-    ) -> Any:
+    def begin(self: StoreCore, source: Any, begin: BeginRecord, instance: bytes, *rest: Any) -> Any:
         state = self.sources.get(source)
-        if state is not None and state.registration.begun_epoch < epoch:
+        if state is not None and state.registration.begun.epoch < begin.epoch:
             state.registration = dataclasses.replace(
-                state.registration, promised_epoch=epoch, promised_to=instance
+                state.registration, promised_epoch=begin.epoch, promised_to=instance
             )
-        return _real_begin(self, source, epoch, lineage, membership, instance, *rest)
+        return _real_begin(self, source, begin, instance, *rest)
 
     seams.STORE_CORE_BEGIN.replace(to, begin)
 
@@ -562,13 +555,15 @@ def _begun_epochs_add_up(to: pytest.MonkeyPatch) -> None:
     what a minority has begun voids what was kept by those who never heard of it."""
     real = seams.STORE_CORE_FOLLOW.real()
 
-    def follow(self: StoreCore, state: Any, record: Any, lineage: Lineage, *rest: Any) -> Any:
+    def follow(self: StoreCore, state: Any, record: Any, begin: BeginRecord) -> Any:
         terms: list[Term] = []
-        for term in sorted({*state.lineage.terms, *lineage.terms}, key=lambda term: term.epoch):
+        both = {*state.lineage.terms, *begin.lineage.terms}
+        for term in sorted(both, key=lambda term: term.epoch):
             while terms and terms[-1].first >= term.first:
                 terms.pop()
             terms.append(term)
-        return real(self, state, record, Lineage(tuple(terms)), *rest)
+        added_up = dataclasses.replace(begin, lineage=Lineage(tuple(terms)))
+        return real(self, state, record, added_up)
 
     seams.STORE_CORE_FOLLOW.replace(to, follow)
 

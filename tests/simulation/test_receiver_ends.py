@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests import seams
+from tests.begun import rebegun
 from tests.simulation.acknowledging import Acknowledging
 from tests.simulation.disk import Snapshot
 from tests.simulation.endings import AGES, Mortality
@@ -249,7 +250,7 @@ def _ends_are_forgotten_before_it_is_known_who_has_to_hear(to: pytest.MonkeyPatc
 
     def look(self: Forgetting, state: SourceState, *heard: Any) -> Any:
         record = state.registration
-        state.registration = replace(record, begun_epoch=max(record.begun_epoch, 1))
+        state.registration = rebegun(record, epoch=record.begun.epoch or 1)
         try:
             return real(self, state, *heard)
         finally:

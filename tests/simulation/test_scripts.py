@@ -8,6 +8,7 @@ store1, store2 and store3.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.rules import Party, Setup, majority_of
 from tests.simulation.script import LOOK_SECONDS, Script, play
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
@@ -262,10 +264,10 @@ def _lineages_are_lists_of_begins(to: pytest.MonkeyPatch) -> None:
     """A store adds an epoch to those that it has begun, whatever lineage comes with it."""
     real = seams.STORE_CORE_FOLLOW.real()
 
-    def follow(self: StoreCore, state: Any, record: Any, lineage: Lineage, *rest: Any) -> Any:
-        last = lineage.terms[-1]
+    def follow(self: StoreCore, state: Any, record: Any, begin: BeginRecord) -> Any:
+        last = begin.lineage.terms[-1]
         before = [term for term in state.lineage.terms if term.first < last.first]
-        return real(self, state, record, Lineage((*before, last)), *rest)
+        return real(self, state, record, replace(begin, lineage=Lineage((*before, last))))
 
     seams.STORE_CORE_FOLLOW.replace(to, follow)
 
@@ -330,7 +332,7 @@ def _others_promises_are_taken_back_too(to: pytest.MonkeyPatch) -> None:
     """Who takes a promise back makes the store forget what it promised before."""
 
     def may_matter(state: SourceState) -> bool:
-        return bool(state.registration.begun_epoch or state.held.ranges or state.limbo)
+        return bool(state.registration.begun.epoch or state.held.ranges or state.limbo)
 
     seams.STORE_DEREGISTRATION_MAY_MATTER.replace(to, may_matter)
 
@@ -393,7 +395,7 @@ def _who_stood_back_learns_nothing(to: pytest.MonkeyPatch) -> None:
     """One that a backup stands in for takes no begin over from its peers."""
 
     def names(peer: PeerView, own: OwnView) -> bool:
-        policies = peer.membership.policies if peer.membership else ()
+        policies = peer.begun.policies
         return any(own.store in policy.stores for policy in policies)
 
     seams.REPAIR_PLAN_NAMES.replace(to, names)

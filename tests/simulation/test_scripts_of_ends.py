@@ -17,10 +17,11 @@ from tests.simulation.script import Free, Script, play
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.test_scripts import ALL, A, B, C, _begin
 
+from quorate.protocol.begin import end_in
 from quorate.protocol.errors import Deregistered, SourceDeleted
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
-from quorate.protocol.recovery import Decision, Promise, newness
+from quorate.protocol.recovery import Decision, Promise
 from quorate.source.protocol.core import SourceCore
 from quorate.store.rules.acceptor import StoreCore
 from quorate.store.rules.lifetimes import Lifetimes
@@ -76,8 +77,8 @@ def _ends_do_not_win(to: pytest.MonkeyPatch) -> None:
 
     def newest_begun(promises: Iterable[Promise]) -> Promise:
         known = list(promises)
-        going_on = [each for each in known if not 0 < each.begun_epoch == each.generation]
-        return max(going_on or known, key=newness, default=Promise())
+        going_on = [each for each in known if not each.begun.ended]
+        return max(going_on or known, key=lambda each: each.begun.newness, default=Promise())
 
     seams.RECOVERY_NEWEST_BEGUN.replace(to, newest_begun)
     seams.NEWEST_BEGUN_IN_SOURCE_REGISTRATION.replace(to, newest_begun)
@@ -140,7 +141,7 @@ def _who_was_fenced_may_end_it(to: pytest.MonkeyPatch) -> None:
     def begin_end(self: StoreCore, source: SourceName, epoch: int, named: Any, *_: Any) -> Any:
         state = self.known(source)
         assert state is not None
-        return self._end(source, state.registration, epoch, named)
+        return self._end(source, state.registration, end_in(epoch, named))
 
     seams.STORE_CORE_PROMISE_END.replace(to, lambda *asked, **_: promise_end(*asked))
     seams.STORE_CORE_BEGIN_END.replace(to, begin_end)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from tests.whole import whole
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.ends import Position, Told
 from quorate.protocol.errors import (
     Fenced,
@@ -106,9 +107,7 @@ def may_take(core: SourceCore) -> bool:
 
 def earlier(upto: int, stable_upto: int = -1, epoch: int = 1) -> Promise:
     return Promise(
-        epoch,
-        Lineage((Term(epoch, 0),)),
-        Membership((POLICY,), (POLICY,)),
+        BeginRecord(Lineage((Term(epoch, 0),)), Membership((POLICY,), (POLICY,))),
         (HeldRange(0, upto, epoch),) if upto >= 0 else (),
         stable_upto,
     )
@@ -136,9 +135,7 @@ def answer_of(core: SourceCore, held_upto: int) -> Promise:
     """What a store says that has begun this core's epoch."""
     registration = core.registration
     return Promise(
-        registration.lineage.epoch,
-        registration.lineage,
-        registration.membership,
+        BeginRecord(registration.lineage, registration.membership),
         (HeldRange(0, held_upto, 1),) if held_upto >= 0 else (),
     )
 

@@ -14,6 +14,7 @@ from tests.beats import Beats
 from tests.held import merge_held
 
 from quorate.protocol.answers import AnswerPacking
+from quorate.protocol.begin import NOT_BEGUN
 from quorate.protocol.errors import (
     ContentConflict,
     Fenced,
@@ -25,9 +26,13 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.framing import check_batch, read_payloads
 from quorate.protocol.limits import MESSAGE_BYTES_MAX
-from quorate.protocol.lineage import NO_LINEAGE, Lineage
+from quorate.protocol.lineage import NO_LINEAGE
 from quorate.protocol.ranges import HeldRange, Range
-from quorate.protocol.wire import held_to_wire, lineage_from_wire, lineage_to_wire
+from quorate.protocol.wire import (
+    begin_from_wire,
+    begin_to_wire,
+    held_to_wire,
+)
 from quorate.store.rpc.bundle import Bundles
 from quorate.transport.channels import new_server
 from quorate.transport.failures import abort, failure_to_wire
@@ -88,9 +93,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
     def forget(self) -> None:
         """As after the loss of its disk."""
         self.promised = 0
-        self.begun = 0
-        self.lineage: Lineage = NO_LINEAGE
-        self.membership = m.Membership()
+        self.begun = NOT_BEGUN
         self.batches: list[tuple[int, int, int, bytes]] = []
         self.messages: dict[int, bytes] = {}
         self.stable_upto = -1
@@ -149,8 +152,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             reg_id=7,
             last_sequence=max(self.messages, default=-1),
             incarnation=self.incarnation,
-            begun_epoch=self.begun,
-            membership=self.membership if self.begun else None,
+            begun=begin_to_wire(self.begun),
         )
 
     async def Promise(self, request: v1.PromiseRequest, context: Context) -> v1.PromiseResponse:
@@ -172,9 +174,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             incarnation=self.incarnation,
             limbo=self.limbo,
             limbo_reason="as it was told to" if self.limbo else "",
-            begun_epoch=self.begun,
-            lineage=lineage_to_wire(self.lineage),
-            membership=self.membership if self.begun else None,
+            begun=begin_to_wire(self.begun),
             held=held_to_wire(self.held()),
             stable_upto=self.stable_upto,
             store_name=self.name or self.address,
@@ -190,13 +190,13 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             await abort(context, InLimbo(request.source.topic, self.address, "as it was told to"))
         if self.refusal is not None:
             await abort(context, self.refusal)
-        if request.epoch < self.promised:
-            await abort(context, Fenced("source", request.epoch, self.promised))
+        begin = begin_from_wire(request.begin)
+        if begin.epoch < self.promised:
+            await abort(context, Fenced("source", begin.epoch, self.promised))
         await self._check_named(request.source.topic, request.incarnation, context)
-        self.promised = self.begun = request.epoch
-        self.lineage = lineage_from_wire(request.lineage)
-        self.membership = request.membership
-        batches = [batch for batch in self.batches if self.lineage.epoch_at(batch[0]) == batch[2]]
+        self.begun, self.promised = begin, begin.epoch
+        lineage = begin.lineage
+        batches = [batch for batch in self.batches if lineage.epoch_at(batch[0]) == batch[2]]
         aside = len(self.batches) - len(batches)
         self.batches = batches
         self.messages = {
@@ -275,7 +275,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         topic = opening.information.source.topic
         if opening.incarnation != self.incarnation:
             raise NotRegistered(topic, "another incarnation")
-        if epoch != self.begun:
+        if epoch != self.begun.epoch:
             raise NotRegistered(topic, "not begun")
         expected = opening.retained_from
         while expected in self.messages:

@@ -79,5 +79,5 @@ async def test_a_killed_source_sends_again_what_was_not_stable(
         await source.flush(60)
     for store in stores:
         assert store.messages == {number: b"%d" % number for number in range(3001)}
-        assert store.lineage.epoch_at(999) == 1
-        assert store.lineage.epoch_at(1000) == source.epoch
+        assert store.begun.lineage.epoch_at(999) == 1
+        assert store.begun.lineage.epoch_at(1000) == source.epoch

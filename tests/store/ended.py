@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import inf
 from typing import Any
 
 import grpc.aio
+from tests.begun import rebegun
 from tests.store.support import FIRST_LINEAGE, INCARNATION, ORDERS, World, batch
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.recovery import Marker
-from quorate.protocol.wire import membership_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rules.accepted_losses import Losses
 from quorate.store.rules.ended_sources import EndedSource, View
@@ -35,13 +35,13 @@ from quorate.v1 import messages_pb2 as v1
 
 FSYNC = v1.DURABILITY_FSYNC
 POLICY = Policy.majority_of(["s1", "s2", "s3"])
-MEMBERSHIP = membership_to_wire(Membership((POLICY,), (POLICY,)))
+MEMBERSHIP = Membership((POLICY,), (POLICY,))
 
 
 def filled(world: World, source: SourceName = ORDERS, reg_id: int = 0) -> SourceState:
     """A source of three stores with messages, a receiver and a marker; it has left."""
     world.promise(1, source=source, reg_id=reg_id)
-    world.done(world.core.begin(source, 1, FIRST_LINEAGE, MEMBERSHIP, b"a", INCARNATION))
+    world.done(world.core.begin(source, BeginRecord(FIRST_LINEAGE, MEMBERSHIP), b"a", INCARNATION))
     stream = world.open(source=source)
     for first in range(0, 30, 10):
         world.append(stream, batch(first, first + 9, source=source))
@@ -78,7 +78,7 @@ def rows(world: World, table: Table) -> int:
 
 
 def knowledge(**changes: Any) -> SourceKnowledge:
-    return replace(SourceKnowledge(1, b"a", 1, FIRST_LINEAGE), **changes)
+    return rebegun(SourceKnowledge(1, b"a", BeginRecord(FIRST_LINEAGE)), **changes)
 
 
 def answer(store: str, known: SourceKnowledge | None = None, **changes: Any) -> PeerAnswer:
@@ -90,8 +90,8 @@ def ended_knowledge(epoch: int = 2, **changes: Any) -> SourceKnowledge:
     """What a peer says of a source that has ended in this epoch."""
     lineage = Lineage((Term(epoch, 0),))
     membership = Membership((POLICY,), (POLICY,))
-    known = SourceKnowledge(epoch, b"ends", epoch, lineage, membership, generation=epoch)
-    return replace(known, **changes)
+    known = SourceKnowledge(epoch, b"ends", BeginRecord(lineage, membership, epoch))
+    return rebegun(known, **changes)
 
 
 def view(*answers: PeerAnswer) -> View:

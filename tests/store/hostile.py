@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
+from tests.begun import begun_in
 from tests.store.support import MEMBERSHIP, running
 from tests.store.watchdog import longest_turn, slowness
 
@@ -120,9 +121,7 @@ def registers(client: Hostile, count: int) -> bytes:
     begins = [
         store_v1.BeginRequest(
             source=source,
-            epoch=1,
-            lineage=[v1.LineageEntry(epoch=1, first_sequence=0)],
-            membership=MEMBERSHIP,
+            begin=begun_in(1, MEMBERSHIP),
             instance=b"a",
             incarnation=answers[0].incarnation,
             protocol_version=1,

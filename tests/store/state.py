@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from tests.begun import rebegun
 from tests.store.ended import end_for_good, engine_of
 from tests.store.support import World
 
@@ -159,10 +160,9 @@ class Maker:
         """The source ends, and nothing of it is left."""
         state = end_for_good(self.world, source).state
         # In the epoch that it had begun, so that the next generation has the next number.
-        epoch, record = state.registration.begun_epoch - 1, state.registration
-        lineage = Lineage((Term(epoch, 0),))
-        state.registration = replace(
-            record, promised_epoch=epoch, begun_epoch=epoch, generation=epoch, lineage=lineage
+        epoch, record = state.registration.begun.epoch - 1, state.registration
+        state.registration = rebegun(
+            replace(record, promised_epoch=epoch), epoch=epoch, generation=epoch
         )
 
     async def step(self, source: SourceName) -> bool:

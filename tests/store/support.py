@@ -13,13 +13,19 @@ import grpc.aio
 
 from quorate.console.group.ports import free_addresses as free_addresses
 from quorate.protocol.attributes import checked_attributes
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.framing import encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lanes import lane_end, lane_frame
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, Range
-from quorate.protocol.wire import held_to_wire, lineage_to_wire, source_to_wire
+from quorate.protocol.wire import (
+    begin_to_wire,
+    held_to_wire,
+    source_to_wire,
+)
 from quorate.store import startup
 from quorate.store.configuration import StoreConfiguration, load
 from quorate.store.node import StoreNode
@@ -57,7 +63,7 @@ from quorate.v1.store_pb2_grpc import StoreStub
 
 ORDERS = SourceName("orders", 0x10)
 TRADES = SourceName("trades", 0x11)
-MEMBERSHIP = v1.Membership()
+MEMBERSHIP = Membership((), ())
 INCARNATION = b"incarnation"
 FIRST_LINEAGE = Lineage((Term(1, 0),))
 
@@ -159,7 +165,7 @@ class World:
         )
 
     def begin(
-        self, lineage: Lineage, source: SourceName = ORDERS, membership: v1.Membership = MEMBERSHIP
+        self, lineage: Lineage, source: SourceName = ORDERS, membership: Membership = MEMBERSHIP
     ) -> int:
         """Begin, as whoever was promised the epoch; it is promised if it was to nobody."""
         epoch, state = lineage.epoch, self.core.known(source)
@@ -168,7 +174,7 @@ class World:
         state = self.core.known(source)
         instance = state.registration.promised_to if state is not None else b"a"
         incarnation = self.standing.record.incarnation
-        change = self.core.begin(source, epoch, lineage, membership, instance, incarnation)
+        change = self.core.begin(source, BeginRecord(lineage, membership), instance, incarnation)
         count: int = self.done(change)
         return count
 
@@ -273,15 +279,13 @@ class Client:
         lineage: Lineage = FIRST_LINEAGE,
         source: SourceName = ORDERS,
         instance: bytes = b"a",
-        membership: v1.Membership = MEMBERSHIP,
+        membership: Membership = MEMBERSHIP,
         losses: Iterable[HeldRange] = (),
         incarnation: bytes = b"",
     ) -> store_v1.BeginResponse:
         request = store_v1.BeginRequest(
             source=source_to_wire(source),
-            epoch=lineage.epoch,
-            lineage=lineage_to_wire(lineage),
-            membership=membership,
+            begin=begin_to_wire(BeginRecord(lineage, membership)),
             protocol_version=PROTOCOL_VERSION,
             instance=instance,
             incarnation=incarnation or (await self.status()).incarnation,
@@ -299,7 +303,7 @@ class Client:
             protocol_version=PROTOCOL_VERSION,
         )
         promise: store_v1.DeregisterResponse = await self.call("Deregister", request)
-        request.membership.CopyFrom(promise.membership)
+        request.membership.CopyFrom(promise.begun.membership)
         request.incarnation, request.durable = promise.incarnation, True
         await self.call("Deregister", request)
 

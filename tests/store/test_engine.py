@@ -8,6 +8,7 @@ import pytest
 from tests.store.ended import engine_of
 from tests.store.support import MEMBERSHIP, ORDERS, World, batch
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import SourceActive
 from quorate.protocol.lineage import Lineage, Term
 from quorate.store.rules.acceptor import Missed
@@ -31,7 +32,7 @@ def test_who_streamed_to_a_stream_that_is_over_keeps_nobody_out() -> None:
     engine.opened(stream, call)
     with pytest.raises(SourceActive):
         world.promise(4, instance=b"another")
-    another = Missed(Lineage((Term(3, 0),)), MEMBERSHIP, b"b", None, generation=2)
+    another = Missed(BeginRecord(Lineage((Term(3, 0),)), MEMBERSHIP, 2), b"b", None)
     change = world.core.adopt(ORDERS, another)
     world.write(change.writes)
     engine.end_streams(change)

@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 from tests import seams
-from tests.store.support import ORDERS, TRADES, Client, batch, configuration, payload, running
+from tests.store.support import (
+    MEMBERSHIP,
+    ORDERS,
+    TRADES,
+    Client,
+    batch,
+    configuration,
+    payload,
+    running,
+)
 
 from quorate.protocol.errors import (
     ConfigurationInvalid,
@@ -86,7 +95,7 @@ async def test_who_gives_a_promise_back_late_says_nothing_of_what_was_deleted(
         assert keeper is not None
         await keeper.end_source(AskedEnd(ORDERS, 2, b"ends"))
         incarnation = engine.core.standing.record.incarnation
-        asked = AskedEnd(ORDERS, 2, b"ends", v1.Membership(), incarnation)
+        asked = AskedEnd(ORDERS, 2, b"ends", MEMBERSHIP, incarnation)
         await keeper.end_source(asked)
         request = store_v1.DeregisterRequest(
             source=source_to_wire(ORDERS),
@@ -96,7 +105,7 @@ async def test_who_gives_a_promise_back_late_says_nothing_of_what_was_deleted(
         )
         await client.call("Deregister", request)
         known = engine.core.identities.ended[ORDERS].state.registration
-        assert (known.promised_epoch, known.begun_epoch) == (2, 2)
+        assert (known.promised_epoch, known.begun.epoch) == (2, 2)
 
 
 async def test_a_port_in_use_is_a_clear_error(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from tests.store.support import ORDERS, batch
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import PROTOCOL_VERSION, SEQUENCE_MAX
 from quorate.protocol.policy import Membership, Policy
-from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.protocol.wire import begun_epoch, source_to_wire
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
 POLICY = Policy.majority_of("abc")
-RECORD = membership_to_wire(Membership((POLICY,), (POLICY,)))
+RECORD = Membership((POLICY,), (POLICY,))
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ async def test_peers_repair_nothing_into_it_and_it_says_so(group: Group) -> None
         assert last.verdict == "keeps no messages of it (durability = state-only)"
         source = of(await client.status())
         # The begin that it missed it takes over, and what is stable it has heard.
-        assert (source.begun_epoch, source.stable_upto) == (1, 99)
+        assert (begun_epoch(source.begun), source.stable_upto) == (1, 99)
         assert (list(source.held), list(source.holes)) == ([], [])
 
 
@@ -123,7 +123,7 @@ async def test_wiped_it_learns_the_promise_before_it_answers_for_it(group: Group
     await group.vouching("c")
     async with group.client("c") as client:
         source = of(await client.status())
-        assert (source.promised_epoch, source.begun_epoch, source.stable_upto) == (7, 1, 99)
+        assert (source.promised_epoch, begun_epoch(source.begun), source.stable_upto) == (7, 1, 99)
         assert (list(source.held), list(source.holes), source.limbo) == ([], [], False)
 
 

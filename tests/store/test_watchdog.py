@@ -17,10 +17,16 @@ from tests.store.hostile import (
 )
 from tests.store.support import MEMBERSHIP, Client, batch
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import ACKNOWLEDGEMENTS_MAX, LINEAGE_TERMS_MAX, RANGES_MAX
-from quorate.protocol.wire import source_from_wire, source_to_wire
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.wire import (
+    begin_to_wire,
+    source_from_wire,
+    source_to_wire,
+)
 from quorate.store.node import StoreNode
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -60,13 +66,10 @@ def begins_with(client: Hostile, *, terms: int = 1, losses: int = 0) -> None:
     source = source_to_wire(HOSTILE)
     epoch = 2 * LINEAGE_TERMS_MAX
     answer = client.calls("Promise", [promise(source, epoch)])
+    lineage = Lineage(tuple(Term(epoch - terms + 1 + at, at) for at in range(terms)))
     request = store_v1.BeginRequest(
         source=source,
-        epoch=epoch,
-        lineage=[
-            v1.LineageEntry(epoch=epoch - terms + 1 + at, first_sequence=at) for at in range(terms)
-        ],
-        membership=MEMBERSHIP,
+        begin=begin_to_wire(BeginRecord(lineage, MEMBERSHIP)),
         instance=b"a",
         incarnation=answer[0].incarnation if answer else b"",
         accepted_losses=[v1.HeldRange(first=2 * at, last=2 * at) for at in range(losses)],
@@ -80,9 +83,9 @@ def begins_with_too_much(client: Hostile) -> None:
     begins_with(client, terms=2 * LINEAGE_TERMS_MAX)
     begins_with(client, losses=2 * RANGES_MAX)
     endless = v1.Membership(stores=[v1.StoreEntry(name=f"s{at}") for at in range(20_000)])
-    request = store_v1.BeginRequest(source=source_to_wire(HOSTILE), epoch=1, protocol_version=1)
-    request.lineage.add(epoch=1)
-    request.membership.CopyFrom(endless)
+    request = store_v1.BeginRequest(source=source_to_wire(HOSTILE), protocol_version=1)
+    request.begin.lineage.add(epoch=1)
+    request.begin.membership.CopyFrom(endless)
     client.call("Begin", request)
     assert [type(each) for each in client.refused] == [InvalidArgument] * 3
 

@@ -18,7 +18,7 @@ from tests.store.hostile import (
 from tests.store.support import MEMBERSHIP, batch
 
 from quorate.protocol.limits import LINEAGE_TERMS_MAX, RANGES_MAX, SEQUENCE_MAX
-from quorate.protocol.wire import source_from_wire
+from quorate.protocol.wire import membership_to_wire, source_from_wire
 from quorate.store.node import StoreNode
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -121,7 +121,7 @@ def opening(terms: int, losses: int, last: int) -> store_v1.RestoreRequest:
         open=store_v1.RestoreOpen(
             source=RESTORED,
             lineage=lineage,
-            membership=MEMBERSHIP,
+            membership=membership_to_wire(MEMBERSHIP),
             first=0,
             last=last,
             accepted_losses=[v1.HeldRange(first=2 * at, last=2 * at) for at in range(losses)],

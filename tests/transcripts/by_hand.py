@@ -6,6 +6,7 @@ from tests.simulation.asks import AppendRequest, AskedBegin, AskedPromise
 from tests.simulation.world import Process
 from tests.transcripts.stage import SOURCE, Stage
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.lineage import Lineage, Term
@@ -29,7 +30,7 @@ async def _play(stage: Stage, process: Process, batches: dict[str, int]) -> None
         promised = await stage.network.call(process, store, "promise", asked)
         disks[store] = promised.grant.incarnation
     for store in stage.stores:
-        step = AskBegin(1, lineage, membership, disks[store])
+        step = AskBegin(BeginRecord(lineage, membership), disks[store])
         await stage.network.call(process, store, "begin", AskedBegin(SOURCE, step, me))
     information = v1.SourceInformation(
         source=source_to_wire(SOURCE), epoch=1, policy=policy_to_wire(policy), version=1

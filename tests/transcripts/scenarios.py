@@ -123,7 +123,7 @@ def epoch_begun_by_a_minority() -> Stage:
     stage.crash("store1")
     second = stage.source()
     stage.checker.when_decided[2] = lambda: void(stage.cut("source2", "store3"))
-    stage.until(lambda: stage.stores["store2"].core.sources[SOURCE].registration.begun_epoch == 2)
+    stage.until(lambda: stage.stores["store2"].core.sources[SOURCE].registration.begun.epoch == 2)
     stage.settle()
     stage.kill(second)
     stage.say("store2 loses power; store1 is back. A third source registers.")

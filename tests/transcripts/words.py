@@ -29,7 +29,7 @@ from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range
-from quorate.protocol.wire import held_from_wire, lineage_from_wire, membership_from_wire
+from quorate.protocol.wire import held_from_wire, lineage_from_wire
 from quorate.receiver.protocol.registration import RegistrationRequest
 from quorate.source.protocol.registration import Grant
 from quorate.store.storage.records import (
@@ -93,7 +93,7 @@ def request(method: str, asked: Any) -> str | None:
             had = f"; my last was {asked.decided_epoch}" if asked.decided_epoch else ""
             return f"promise epoch {asked.epoch}{taking_over}{had}"
         case AskedBegin(_, step):
-            return f"begin {lineage(step.lineage)}{membership(step.membership)}"
+            return f"begin {lineage(step.begin.lineage)}{membership(step.begin.membership)}"
         case RegistrationRequest():
             over = f"; I was over up to epoch {asked.ended_epoch}" if asked.ended_epoch else ""
             if asked.asks_only:
@@ -127,10 +127,10 @@ def answer(value: Any) -> str | None:
 def _grant(value: Grant) -> str:
     promise = value.promise
     text = "in limbo" if promise.limbo else "promised"
-    if not promise.begun_epoch:
+    if not promise.begun.epoch:
         return f"{text}; I know nothing"
     return (
-        f"{text}; I have begun {lineage(promise.lineage)}; "
+        f"{text}; I have begun {lineage(promise.begun.lineage)}; "
         f"hold {ranges(promise.held)}; stable is {upto(promise.stable_upto)}"
     )
 
@@ -232,10 +232,10 @@ def registered(before: Registration | None, now: Registration) -> list[str]:
     parts = []
     if before is None or before.promised_epoch != now.promised_epoch:
         parts.append(f"promise of epoch {now.promised_epoch} to {now.promised_to.decode()}")
-    if now.begun_epoch and (before is None or before.begun_epoch != now.begun_epoch):
-        record = membership_from_wire(now.membership) if now.membership else None
-        parts.append(f"begin of {lineage(now.lineage)}{membership(record)}")
-    elif before is not None and before.membership != now.membership:
+    if now.begun.epoch and (before is None or before.begun.epoch != now.begun.epoch):
+        begun = now.begun
+        parts.append(f"begin of {lineage(begun.lineage)}{membership(begun.membership)}")
+    elif before is not None and before.begun.membership != now.begun.membership:
         parts.append("begin that has forgotten where it came from")
     if now.clean and before is not None and not before.clean:
         parts.append("goodbye")
@@ -272,7 +272,7 @@ def inventory(
                 parts.append(f"I knew of your start {met.starts} and {met.commits} commits")
         for source in response.sources:
             held = ranges(held_from_wire(source.held))
-            begun = lineage(lineage_from_wire(source.lineage)) or "nothing"
+            begun = lineage(lineage_from_wire(source.begun.lineage)) or "nothing"
             parts.append(
                 f"epoch {source.promised_epoch} is promised; begun {begun}; I hold {held}; "
                 f"stable is {upto(source.stable_upto)}"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
+from quorate.protocol.begin import NOT_BEGUN, BeginRecord
 from quorate.protocol.consensus import Behaviour, consensus
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
-from quorate.protocol.lineage import NO_LINEAGE, Lineage, diverges_at
-from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.lineage import Lineage, diverges_at
+from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
 
@@ -30,9 +30,8 @@ class Marker:
 class Promise:
     """A store's answer to a request for a promise: its whole knowledge of the source."""
 
-    begun_epoch: int = 0
-    lineage: Lineage = NO_LINEAGE
-    membership: Membership | None = None
+    begun: BeginRecord = NOT_BEGUN
+    """The newest begin that the store has."""
     held: tuple[HeldRange, ...] = ()
     stable_upto: int = NOTHING
     limbo: bool = False
@@ -44,9 +43,6 @@ class Promise:
     """The first number that is retained. Numbers below were stable and were released on purpose."""
     takes_data: bool = True
     """False: a state-only store takes no messages (protocol.md 3.4). It may hold older ones."""
-    generation: int = 0
-    """The generation of the begin: the epoch of the newest end before it, or of that begin itself
-    if it is an end (protocol.md 14.4). Nothing that was begun before it counts. 0: none ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +71,9 @@ class Decision:
     """The highest sequence number that may have been stable; kept_upto is never below it."""
     stable_upto: int
     """The highest `stable_upto` that any store was told."""
-    lineage: Lineage
-    """The lineage so far; `lineage.extended(kept_upto, epoch)` is the new one."""
-    policies: tuple[Policy, ...]
-    """The policies that the newest begun record names; empty if nothing was ever begun."""
+    begun: BeginRecord
+    """The newest begin. `begun.lineage.extended(kept_upto, epoch)` is the new lineage, and the next
+    begin goes on with its generation."""
     holders: Mapping[str, RangeSet]
     """The kept numbers that each answering store holds. It sets all others aside at begin."""
     marker: Marker | None = None
@@ -88,13 +83,6 @@ class Decision:
     retained_from: int = 0
     """The first number that a store has to have. Some store released all below on purpose, after
     they were stable. Holders may still have them."""
-    generation: int = 0
-    """The generation of the newest begin, which the next begin goes on with."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether the newest begin is an end."""
-        return is_end(self.lineage.epoch, self.generation)
 
     def without(self, store: str) -> Decision:
         """Return the decision for a store that turns out to hold no message any more."""
@@ -111,45 +99,20 @@ def released_below(lineage: Lineage, theirs: Lineage, retained_from: int, stable
     return min(retained_from, stable_upto + 1, diverges_at(lineage, theirs))
 
 
-def is_end(begun_epoch: int, generation: int) -> bool:
-    """Return whether a begin ends a stream: it begins a generation, in its own epoch."""
-    return 0 < begun_epoch == generation
-
-
 def of_generation(promises: Mapping[str, Promise]) -> dict[str, Promise]:
     """Return the promises without the streams that are older than the newest begin's generation."""
-    generation = newest_begun(promises.values()).generation
+    generation = newest_begun(promises.values()).begun.generation
     return {
         store: promise
-        if not 0 < promise.begun_epoch < generation
+        if not promise.begun.is_older_than(generation)
         else Promise(limbo=promise.limbo, takes_data=promise.takes_data)
         for store, promise in promises.items()
     }
 
 
-class BeginRecord(Protocol):
-    """A begin record, as a store reports it of itself or as another store knows it."""
-
-    @property
-    def begun_epoch(self) -> int: ...
-
-    @property
-    def membership(self) -> Membership | None: ...
-
-
-def newness(record: BeginRecord) -> tuple[int, int]:
-    """Return the key by which the newest begin record is the greatest.
-
-    Of two records of one epoch the one that was confirmed is newer. It forgot the policies that it
-    came from, so it names fewer, and it is known to count.
-    """
-    named = len(record.membership.policies) if record.membership else 0
-    return record.begun_epoch, -named
-
-
 def newest_begun(promises: Iterable[Promise]) -> Promise:
     """Return the answer with the newest begin record."""
-    return max(promises, key=newness, default=Promise())
+    return max(promises, key=lambda each: each.begun.newness, default=Promise())
 
 
 def decide(
@@ -166,14 +129,13 @@ def decide(
     """
     promises = of_generation(promises)
     newest = newest_begun(promises.values())
-    policies = newest.membership.policies if newest.membership else ()
-    in_force = tuple(dict.fromkeys((*(policies or previous), policy)))
+    in_force = tuple(dict.fromkeys((*(newest.begun.policies or previous), policy)))
     vouching = {store for store, promise in promises.items() if not promise.limbo}
     if not all(each.blocks(vouching & each.stores) for each in in_force):
         everyone = frozenset().union(*(each.stores for each in in_force))
         return NeedMore(tuple(sorted(everyone - vouching)))
 
-    lineage = newest.lineage
+    lineage = newest.begun.lineage
     holders = {store: lineage.belonging(promise.held) for store, promise in promises.items()}
     stable_upto = max((promise.stable_upto for promise in promises.values()), default=NOTHING)
     accepted = lineage.belonging(loss for each in promises.values() for loss in each.losses)
@@ -183,7 +145,7 @@ def decide(
     available = RangeSet(item for held in holders.values() for item in held)
     retained_from = max(
         (
-            released_below(lineage, each.lineage, each.retained_from, each.stable_upto)
+            released_below(lineage, each.begun.lineage, each.retained_from, each.stable_upto)
             for each in promises.values()
         ),
         default=0,
@@ -208,13 +170,11 @@ def decide(
         survives_upto,
         floor,
         stable_upto,
-        lineage,
-        policies,
+        newest.begun,
         holders,
         marker,
         losses,
         retained_from,
-        newest.generation,
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from quorate.protocol.begin import NOT_BEGUN, BeginRecord
 from quorate.protocol.errors import (
     FORMER_DIRECTORY,
     InLimbo,
@@ -18,7 +19,6 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.incarnations import Word, replaced
 from quorate.protocol.policy import Membership, Policy
-from quorate.protocol.recovery import newness
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class EndGrant:
     """A store's answer to the request for a promise."""
 
     word: Word
-    begun_epoch: int = 0
-    membership: Membership | None = None
+    begun: BeginRecord = NOT_BEGUN
+    """The newest begin that the store has, without policies if these no longer count."""
     limbo_reason: str = ""
     """Why the store cannot vouch, and promised nothing; empty: it promised."""
 
@@ -98,7 +98,7 @@ class StreamEnd:
         self.failures.pop(store, None)
         if grant.limbo_reason:
             self.failures[store] = InLimbo(self._source, store, grant.limbo_reason)
-        membership = grant.membership
+        membership = grant.begun.membership
         if membership is not None:
             self.addresses |= {name: address for name, address in membership.addresses if address}
             self._stores |= dict.fromkeys(sorted(membership.stores))
@@ -133,8 +133,8 @@ class StreamEnd:
     def _decide(self) -> None:
         """Decide once the stores that promised are a blocking set of each policy in force."""
         granted = {store: grant for store, grant in self._grants.items() if not grant.limbo_reason}
-        newest = max(granted.values(), key=newness, default=None)
-        named = newest.membership if newest is not None else None
+        begun = [grant.begun for grant in granted.values()]
+        named = max(begun, key=lambda each: each.newness, default=NOT_BEGUN).membership
         if named is None or not named.policies:
             named = Membership(self._otherwise, self._otherwise, tuple(self.addresses.items()))
         in_force = named.policies

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from quorate.protocol.application import Application
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.bookmarks import Bookmark, Position
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
@@ -210,6 +211,54 @@ def _membership(serialized: bytes) -> Membership:
     )
 
 
+def begin_to_wire(begun: BeginRecord) -> v1.BeginRecord:
+    """Return the message of a begin record."""
+    membership = begun.membership
+    wire = v1.BeginRecord()
+    if membership is not None:
+        # Two memberships that differ in their addresses alone count as equal.
+        wire = v1.BeginRecord.FromString(_serialized_begin(membership, membership.addresses))
+    for term in begun.lineage.terms:
+        wire.lineage.add(epoch=term.epoch, first_sequence=term.first)
+    wire.generation = begun.generation
+    return wire
+
+
+@lru_cache(maxsize=256)
+def _serialized_begin(membership: Membership, addresses: tuple[tuple[str, str], ...]) -> bytes:
+    named = v1.Membership.FromString(_serialized_membership(membership, addresses))
+    return v1.BeginRecord(membership=named).SerializeToString()
+
+
+def begin_from_wire(wire: v1.BeginRecord, lineage: Lineage | None = None) -> BeginRecord:
+    """Return the begin record. Raises InvalidArgument if the peer sent an impossible one.
+
+    lineage: that of the record, if it was read before; None: it is still to be read.
+    """
+    if len(wire.lineage) <= _SHORT_LINEAGE:
+        return _short_begin(wire.SerializeToString())
+    return _begin(wire, lineage)
+
+
+def _begin(wire: v1.BeginRecord, lineage: Lineage | None = None) -> BeginRecord:
+    return BeginRecord(
+        lineage_from_wire(wire.lineage) if lineage is None else lineage,
+        membership_from_wire(wire.membership) if wire.HasField("membership") else None,
+        wire.generation,
+    )
+
+
+# Cached: the sources of a client have few such records, and each store names them in each answer.
+@lru_cache(maxsize=1024)
+def _short_begin(serialized: bytes) -> BeginRecord:
+    return _begin(v1.BeginRecord.FromString(serialized))
+
+
+def begun_epoch(wire: v1.BeginRecord) -> int:
+    """Return the epoch of a begin record; 0: nothing was begun. The rest of it is not read."""
+    return wire.lineage[-1].epoch if wire.lineage else 0
+
+
 def named_in_policies(told: store_v1.SourceStatus) -> frozenset[str]:
     """Return the stores that the policies of a source name, by its own names for them.
 
@@ -217,8 +266,8 @@ def named_in_policies(told: store_v1.SourceStatus) -> frozenset[str]:
     """
     information = told.information
     policies = [policy_from_wire(information.declared)] if information.HasField("declared") else []
-    if told.HasField("membership"):
-        policies += membership_from_wire(told.membership).policies
+    if told.begun.HasField("membership"):
+        policies += membership_from_wire(told.begun.membership).policies
     elif information.policy.groups:
         policies.append(policy_from_wire(information.policy))
     return named_by(policies)

@@ -14,7 +14,7 @@ from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.incarnations import Word
 from quorate.protocol.stream_end import AskBegin, EndGrant, Step, StreamEnd
-from quorate.protocol.wire import membership_from_wire, membership_to_wire
+from quorate.protocol.wire import begin_from_wire, membership_to_wire
 from quorate.transport.delays import delay
 from quorate.transport.epochs import in_steps
 from quorate.v1.store_pb2 import DeregisterRequest, DeregisterResponse
@@ -35,11 +35,9 @@ def word_of(answer: DeregisterResponse) -> Word:
 
 def _grant_of(answer: DeregisterResponse) -> tuple[EndGrant, Mapping[str, str]]:
     """Return a promise, and the addresses of stores that it names."""
-    has_membership = answer.HasField("membership")
     grant = EndGrant(
         word_of(answer),
-        answer.begun_epoch,
-        membership_from_wire(answer.membership) if has_membership else None,
+        begin_from_wire(answer.begun),
         answer.limbo_reason if answer.limbo else "",
     )
     return grant, {store.name: store.address for store in answer.information.stores}

@@ -114,6 +114,16 @@ class Membership(_message.Message):
     stores: _containers.RepeatedCompositeFieldContainer[StoreEntry]
     def __init__(self, from_policies: _Optional[_Iterable[_Union[Policy, _Mapping]]] = ..., to_policies: _Optional[_Iterable[_Union[Policy, _Mapping]]] = ..., stores: _Optional[_Iterable[_Union[StoreEntry, _Mapping]]] = ...) -> None: ...
 
+class BeginRecord(_message.Message):
+    __slots__ = ("lineage", "membership", "generation")
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    lineage: _containers.RepeatedCompositeFieldContainer[LineageEntry]
+    membership: Membership
+    generation: int
+    def __init__(self, lineage: _Optional[_Iterable[_Union[LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[Membership, _Mapping]] = ..., generation: _Optional[int] = ...) -> None: ...
+
 class StoreEntry(_message.Message):
     __slots__ = ("name", "address", "reg_id", "store_name")
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -68,13 +68,11 @@ class PromiseRequest(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., reg_id: _Optional[int] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., protocol_version: _Optional[int] = ..., decided_epoch: _Optional[int] = ...) -> None: ...
 
 class PromiseResponse(_message.Message):
-    __slots__ = ("reg_id", "incarnation", "limbo", "begun_epoch", "lineage", "membership", "held", "stable_upto", "store_name", "limbo_reason", "information", "accepted_losses", "markers", "known", "retained_from", "durability", "generation")
+    __slots__ = ("reg_id", "incarnation", "limbo", "begun", "held", "stable_upto", "store_name", "limbo_reason", "information", "accepted_losses", "markers", "known", "retained_from", "durability")
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     LIMBO_FIELD_NUMBER: _ClassVar[int]
-    BEGUN_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    LINEAGE_FIELD_NUMBER: _ClassVar[int]
-    MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     STABLE_UPTO_FIELD_NUMBER: _ClassVar[int]
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -85,13 +83,10 @@ class PromiseResponse(_message.Message):
     KNOWN_FIELD_NUMBER: _ClassVar[int]
     RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
-    GENERATION_FIELD_NUMBER: _ClassVar[int]
     reg_id: int
     incarnation: bytes
     limbo: bool
-    begun_epoch: int
-    lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
-    membership: _messages_pb2.Membership
+    begun: _messages_pb2.BeginRecord
     held: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
     stable_upto: int
     store_name: str
@@ -102,8 +97,7 @@ class PromiseResponse(_message.Message):
     known: _containers.RepeatedCompositeFieldContainer[StoreReplaced]
     retained_from: int
     durability: _messages_pb2.Durability
-    generation: int
-    def __init__(self, reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., store_name: _Optional[str] = ..., limbo_reason: _Optional[str] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., retained_from: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., generation: _Optional[int] = ...) -> None: ...
+    def __init__(self, reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., begun: _Optional[_Union[_messages_pb2.BeginRecord, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., store_name: _Optional[str] = ..., limbo_reason: _Optional[str] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., retained_from: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ...) -> None: ...
 
 class Marker(_message.Message):
     __slots__ = ("sequence", "epoch", "value")
@@ -116,26 +110,20 @@ class Marker(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., epoch: _Optional[int] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class BeginRequest(_message.Message):
-    __slots__ = ("source", "epoch", "lineage", "membership", "protocol_version", "instance", "accepted_losses", "generation", "incarnation")
+    __slots__ = ("source", "begin", "protocol_version", "instance", "accepted_losses", "incarnation")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    LINEAGE_FIELD_NUMBER: _ClassVar[int]
-    MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
-    GENERATION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
-    epoch: int
-    lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
-    membership: _messages_pb2.Membership
+    begin: _messages_pb2.BeginRecord
     protocol_version: int
     instance: bytes
     accepted_losses: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
-    generation: int
     incarnation: bytes
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., protocol_version: _Optional[int] = ..., instance: _Optional[bytes] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., generation: _Optional[int] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., begin: _Optional[_Union[_messages_pb2.BeginRecord, _Mapping]] = ..., protocol_version: _Optional[int] = ..., instance: _Optional[bytes] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
 
 class BeginResponse(_message.Message):
     __slots__ = ("set_aside", "known")
@@ -727,21 +715,19 @@ class ScrubStatus(_message.Message):
     def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ..., part: _Optional[float] = ..., passes: _Optional[int] = ..., unreadable: _Optional[int] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
-    __slots__ = ("information", "reg_id", "promised_epoch", "begun_epoch", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "lineage", "limbo", "limbo_reason", "membership", "unreadable", "accepted_losses", "proxy", "clean", "inactive_seconds", "retained_from", "archived_upto", "journal_bytes", "released_bytes", "kept_because", "durability", "ended_receivers", "may_miss_receivers", "conflicts", "rows", "application", "poisoned")
+    __slots__ = ("information", "reg_id", "promised_epoch", "begun", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "limbo", "limbo_reason", "unreadable", "accepted_losses", "proxy", "clean", "inactive_seconds", "retained_from", "archived_upto", "journal_bytes", "released_bytes", "kept_because", "durability", "ended_receivers", "may_miss_receivers", "conflicts", "rows", "application", "poisoned")
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    BEGUN_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     HOLES_FIELD_NUMBER: _ClassVar[int]
     STABLE_UPTO_FIELD_NUMBER: _ClassVar[int]
     SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
     RECEIVERS_FIELD_NUMBER: _ClassVar[int]
-    LINEAGE_FIELD_NUMBER: _ClassVar[int]
     LIMBO_FIELD_NUMBER: _ClassVar[int]
     LIMBO_REASON_FIELD_NUMBER: _ClassVar[int]
-    MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
     UNREADABLE_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
     PROXY_FIELD_NUMBER: _ClassVar[int]
@@ -762,17 +748,15 @@ class SourceStatus(_message.Message):
     information: _messages_pb2.SourceInformation
     reg_id: int
     promised_epoch: int
-    begun_epoch: int
+    begun: _messages_pb2.BeginRecord
     live: bool
     held: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
     holes: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
     stable_upto: int
     set_aside: int
     receivers: _containers.RepeatedCompositeFieldContainer[ReceiverStatus]
-    lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
     limbo: bool
     limbo_reason: str
-    membership: _messages_pb2.Membership
     unreadable: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
     accepted_losses: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
     proxy: str
@@ -790,7 +774,7 @@ class SourceStatus(_message.Message):
     rows: RowsStatus
     application: _messages_pb2.Application
     poisoned: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
-    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun_epoch: _Optional[int] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., unreadable: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., proxy: _Optional[str] = ..., clean: bool = ..., inactive_seconds: _Optional[float] = ..., retained_from: _Optional[int] = ..., archived_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., released_bytes: _Optional[int] = ..., kept_because: _Optional[str] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., conflicts: _Optional[_Iterable[_Union[Conflict, _Mapping]]] = ..., rows: _Optional[_Union[RowsStatus, _Mapping]] = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ..., poisoned: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ...) -> None: ...
+    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun: _Optional[_Union[_messages_pb2.BeginRecord, _Mapping]] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., unreadable: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., proxy: _Optional[str] = ..., clean: bool = ..., inactive_seconds: _Optional[float] = ..., retained_from: _Optional[int] = ..., archived_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., released_bytes: _Optional[int] = ..., kept_because: _Optional[str] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., conflicts: _Optional[_Iterable[_Union[Conflict, _Mapping]]] = ..., rows: _Optional[_Union[RowsStatus, _Mapping]] = ..., application: _Optional[_Union[_messages_pb2.Application, _Mapping]] = ..., poisoned: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ...) -> None: ...
 
 class Conflict(_message.Message):
     __slots__ = ("other", "first", "last")
@@ -851,15 +835,14 @@ class DeregisterRequest(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., receiver_session_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., unused_promise_to: _Optional[bytes] = ..., instance: _Optional[bytes] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., incarnation: _Optional[bytes] = ..., decided_epoch: _Optional[int] = ..., expired: bool = ..., durable: bool = ...) -> None: ...
 
 class DeregisterResponse(_message.Message):
-    __slots__ = ("reg_id", "last_sequence", "incarnation", "known_stores", "limbo", "limbo_reason", "begun_epoch", "membership", "information")
+    __slots__ = ("reg_id", "last_sequence", "incarnation", "known_stores", "limbo", "limbo_reason", "begun", "information")
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     KNOWN_STORES_FIELD_NUMBER: _ClassVar[int]
     LIMBO_FIELD_NUMBER: _ClassVar[int]
     LIMBO_REASON_FIELD_NUMBER: _ClassVar[int]
-    BEGUN_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     reg_id: int
     last_sequence: int
@@ -867,10 +850,9 @@ class DeregisterResponse(_message.Message):
     known_stores: _containers.RepeatedCompositeFieldContainer[StoreReplaced]
     limbo: bool
     limbo_reason: str
-    begun_epoch: int
-    membership: _messages_pb2.Membership
+    begun: _messages_pb2.BeginRecord
     information: _messages_pb2.SourceInformation
-    def __init__(self, reg_id: _Optional[int] = ..., last_sequence: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., known_stores: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., begun_epoch: _Optional[int] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ...) -> None: ...
+    def __init__(self, reg_id: _Optional[int] = ..., last_sequence: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., known_stores: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., begun: _Optional[_Union[_messages_pb2.BeginRecord, _Mapping]] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ...) -> None: ...
 
 class Greeting(_message.Message):
     __slots__ = ("store_name", "address", "incarnation", "starts", "commits", "former")
@@ -959,13 +941,11 @@ class StoreInventory(_message.Message):
     def __init__(self, store: _Optional[_Union[Greeting, _Mapping]] = ..., limbo: bool = ..., blank: bool = ..., founders: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ..., remembered: _Optional[_Union[Greeting, _Mapping]] = ..., known: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ..., moment: _Optional[_Union[Moment, _Mapping]] = ..., changes_only: bool = ...) -> None: ...
 
 class SourceInventory(_message.Message):
-    __slots__ = ("source", "promised_epoch", "promised_to", "begun_epoch", "lineage", "membership", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id", "settled", "proxy", "retained_from", "markers", "durability", "generation", "ended_receivers", "may_miss_receivers", "spent_receiver_epoch", "journal_bytes", "finished", "poison", "archived_upto", "owner")
+    __slots__ = ("source", "promised_epoch", "promised_to", "begun", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id", "settled", "proxy", "retained_from", "markers", "durability", "ended_receivers", "may_miss_receivers", "spent_receiver_epoch", "journal_bytes", "finished", "poison", "archived_upto", "owner")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PROMISED_TO_FIELD_NUMBER: _ClassVar[int]
-    BEGUN_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    LINEAGE_FIELD_NUMBER: _ClassVar[int]
-    MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     STABLE_UPTO_FIELD_NUMBER: _ClassVar[int]
     LIMBO_FIELD_NUMBER: _ClassVar[int]
@@ -980,7 +960,6 @@ class SourceInventory(_message.Message):
     RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
     MARKERS_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
-    GENERATION_FIELD_NUMBER: _ClassVar[int]
     ENDED_RECEIVERS_FIELD_NUMBER: _ClassVar[int]
     MAY_MISS_RECEIVERS_FIELD_NUMBER: _ClassVar[int]
     SPENT_RECEIVER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -992,9 +971,7 @@ class SourceInventory(_message.Message):
     source: _messages_pb2.SourceName
     promised_epoch: int
     promised_to: bytes
-    begun_epoch: int
-    lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
-    membership: _messages_pb2.Membership
+    begun: _messages_pb2.BeginRecord
     held: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
     stable_upto: int
     limbo: bool
@@ -1009,7 +986,6 @@ class SourceInventory(_message.Message):
     retained_from: int
     markers: _containers.RepeatedCompositeFieldContainer[Marker]
     durability: _messages_pb2.Durability
-    generation: int
     ended_receivers: _containers.RepeatedCompositeFieldContainer[EndedReceiver]
     may_miss_receivers: bool
     spent_receiver_epoch: int
@@ -1018,7 +994,7 @@ class SourceInventory(_message.Message):
     poison: _containers.RepeatedCompositeFieldContainer[LossRecord]
     archived_upto: int
     owner: Owner
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., promised_to: _Optional[bytes] = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., limbo: bool = ..., live: bool = ..., clean: bool = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reg_id: _Optional[int] = ..., settled: bool = ..., proxy: bool = ..., retained_from: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., generation: _Optional[int] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., spent_receiver_epoch: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., finished: bool = ..., poison: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., archived_upto: _Optional[int] = ..., owner: _Optional[_Union[Owner, str]] = ...) -> None: ...
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., promised_to: _Optional[bytes] = ..., begun: _Optional[_Union[_messages_pb2.BeginRecord, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., limbo: bool = ..., live: bool = ..., clean: bool = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reg_id: _Optional[int] = ..., settled: bool = ..., proxy: bool = ..., retained_from: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ..., may_miss_receivers: bool = ..., spent_receiver_epoch: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., finished: bool = ..., poison: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., archived_upto: _Optional[int] = ..., owner: _Optional[_Union[Owner, str]] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
     __slots__ = ("protocol_version", "topic_pattern", "before_ns", "unread_too")

@@ -389,7 +389,7 @@ class Engine:
         entry = merged(self._claims(source), self.core.store)
         if entry is not None and state is not None:
             entry.next_sequence = state.held.high + 1
-            entry.begun_epoch = state.registration.begun_epoch
+            entry.begun_epoch = state.registration.begun.epoch
         return entry
 
     def proxy(self, source: SourceName) -> str:

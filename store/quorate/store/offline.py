@@ -14,6 +14,7 @@ from typing import Self
 from quorate.protocol.errors import DataDirectoryCorrupt
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
+from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.store import startup
 from quorate.store.rules.reg_ids import RegIds
@@ -58,7 +59,7 @@ class OfflineSource:
     """The ranges that operators accepted as lost."""
     limbo: str
     """Why the store cannot vouch for what it lacks of the source; empty: it can."""
-    membership: v1.Membership | None
+    membership: Membership | None
     """The policies that came with the last begin; None: nothing was begun."""
     information: v1.SourceInformation | None
     """The newest information that the source gave."""
@@ -109,7 +110,7 @@ class OfflineStore:
                 state.held.retained_from,
                 tuple(state.lost()),
                 state.limbo,
-                state.registration.membership,
+                state.registration.begun.membership,
                 state.registration.information,
             )
             for name, state in sorted(self._sources.items())

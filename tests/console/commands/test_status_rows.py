@@ -5,6 +5,8 @@ No two numbers are alike, so that none can stand in the place of another.
 
 from __future__ import annotations
 
+from tests.begun import begun_in
+
 from quorate.console.group.status import compare
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName, StoreAddress
@@ -31,7 +33,7 @@ SOURCE = SourceStatus(
     information=SourceInformation(source=source_to_wire(ORDERS)),
     reg_id=3,
     promised_epoch=6,
-    begun_epoch=5,
+    begun=begun_in(5),
     held=[HeldRange(first=20, last=29), HeldRange(first=40, last=98)],
     holes=[HeldRange(first=30, last=34)],
     unreadable=[HeldRange(first=35, last=36)],

@@ -8,7 +8,6 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range
-from quorate.protocol.wire import membership_to_wire
 from quorate.store.offline import OfflineSource
 from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
 
@@ -34,7 +33,7 @@ def orders(
     ]
     return OfflineSource(
         ORDERS, 1, lineage, held or (HeldRange(0, upto, 1),), (), stable, 0, {},
-        retained_from, lost, limbo, membership_to_wire(Membership(policies, policies)),
+        retained_from, lost, limbo, Membership(policies, policies),
         SourceInformation(stores=entries),
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from tests.begun import begun_in
 
 from quorate.console.group.change_risks import check, risks
 from quorate.console.group.change_situation import Situation
@@ -13,7 +14,7 @@ from quorate.console.group.store_change import StoreChange
 from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
-from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.protocol.wire import source_to_wire
 from quorate.v1.messages_pb2 import HeldRange, SourceInformation, StoreEntry
 from quorate.v1.store_pb2 import PeerStatus, SourceStatus, StatusResponse
 
@@ -35,8 +36,7 @@ def orders(*policies: Policy, upto: int = 99, live: bool = True, reached: str = 
     stores = [StoreEntry(name=each[0], address=each, store_name=each[0]) for each in entries]
     return SourceStatus(
         information=SourceInformation(source=source_to_wire(ORDERS), stores=stores),
-        membership=membership_to_wire(Membership(policies[:1], policies)),
-        begun_epoch=2,
+        begun=begun_in(2, Membership(policies[:1], policies)),
         live=live,
         held=[HeldRange(first=0, last=upto, epoch=2)] if upto >= 0 else [],
         stable_upto=99,

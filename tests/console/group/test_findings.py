@@ -19,6 +19,7 @@ from quorate.console.group.findings import (
 )
 from quorate.console.group.source_findings import Tails, tails
 from quorate.console.group.source_status import views_of
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import (
     AccessDenied,
     QuorateError,
@@ -28,7 +29,9 @@ from quorate.protocol.errors import (
     Unreachable,
 )
 from quorate.protocol.identity import SourceName
-from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY, HeldRange, LineageEntry
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.wire import begin_to_wire
+from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY, HeldRange
 from quorate.v1.store_pb2 import (
     Conflict,
     LossRecord,
@@ -282,13 +285,12 @@ def test_one_store_under_two_addresses() -> None:
 def test_stores_that_disagree_on_lineages() -> None:
     one, other = pair()
     for each, first in ((one, 50), (other, 60)):
-        each.sources[0].lineage.extend(
-            [LineageEntry(epoch=1), LineageEntry(epoch=2, first_sequence=first)]
-        )
+        lineage = Lineage((Term(1, 0), Term(2, first)))
+        each.sources[0].begun.CopyFrom(begin_to_wire(BeginRecord(lineage)))
     finding = only(found(one, other))
     assert (finding.kind, finding.severity) == (Kind.LINEAGES, Severity.CRITICAL)
     assert "from 50 on, though both have begun epoch 2" in finding.what
-    other.sources[0].begun_epoch = 3
+    other.sources[0].begun.lineage.add(epoch=3, first_sequence=70)
     assert found(one, other) == [], "a store that has begun another epoch adopts its lineage"
 
 

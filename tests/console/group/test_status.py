@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from tests import seams
+from tests.begun import begun_in
 from typer.testing import CliRunner
 
 from quorate.console.group.queues import Answers as QueueAnswers
@@ -34,7 +35,7 @@ ORDERS = SourceName("orders", 0x10)
 def source(upto: int, *, stable: int = 99, holes: tuple[HeldRange, ...] = ()) -> SourceStatus:
     return SourceStatus(
         information=SourceInformation(source=source_to_wire(ORDERS)),
-        begun_epoch=2,
+        begun=begun_in(2),
         live=True,
         held=[HeldRange(first=0, last=upto, epoch=2)] if upto >= 0 else [],
         holes=holes,
@@ -86,7 +87,7 @@ def test_stores_that_answer_one_after_the_other_lack_nothing(
 
     def at(name: str, upto: int) -> StatusResponse:
         one = source(upto, stable=upto)
-        one.membership.CopyFrom(membership_to_wire(Membership((quorum,), (quorum,))))
+        one.begun.membership.CopyFrom(membership_to_wire(Membership((quorum,), (quorum,))))
         return store(name, one)
 
     asked = 0
@@ -249,7 +250,7 @@ def grouped(upto: int, *policies: Policy) -> SourceStatus:
     made.information.stores.extend(
         StoreEntry(name=name, address=f"host:{number}") for number, name in enumerate("abcd")
     )
-    made.membership.CopyFrom(membership_to_wire(Membership(policies, policies[-1:])))
+    made.begun.membership.CopyFrom(membership_to_wire(Membership(policies, policies[-1:])))
     return made
 
 
@@ -413,7 +414,7 @@ def test_a_stream_that_moves_shows_the_policies_it_comes_from_and_goes_to() -> N
 def paced(name: str, upto: int, acknowledged_upto: int, **receiver: bool) -> StatusResponse:
     status = source(upto)
     policy = Policy.majority_of(("a", "b"))
-    status.membership.CopyFrom(membership_to_wire(Membership((policy,), (policy,))))
+    status.begun.membership.CopyFrom(membership_to_wire(Membership((policy,), (policy,))))
     status.information.receiver_pacing.CopyFrom(ReceiverPacing(messages=50, bytes=1000))
     del status.receivers[:]
     status.receivers.add(session_id=0x20, epoch=1, acknowledged_upto=acknowledged_upto, **receiver)
@@ -474,7 +475,7 @@ def test_a_store_that_may_miss_receivers_does_not_say_that_one_is_gone() -> None
 def named(number: int, upto: int) -> SourceStatus:
     made = source(upto)
     made.information.source.session_id = number
-    made.membership.CopyFrom(membership_to_wire(Membership((), (POLICY,))))
+    made.begun.membership.CopyFrom(membership_to_wire(Membership((), (POLICY,))))
     return made
 
 
@@ -483,7 +484,7 @@ def test_what_a_store_lacks_is_counted_by_what_it_does_not_have() -> None:
     majority = Policy.majority_of(("a", "b", "c"))
     full, holed = source(99), source(99, holes=(HeldRange(first=3, last=5),))
     for each in (full, holed):
-        each.membership.CopyFrom(membership_to_wire(Membership((), (majority,))))
+        each.begun.membership.CopyFrom(membership_to_wire(Membership((), (majority,))))
         each.retained_from = 2
     del holed.held[:]
     holed.held.extend([HeldRange(first=0, last=2), HeldRange(first=6, last=89)])

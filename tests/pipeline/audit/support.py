@@ -17,7 +17,6 @@ from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
-from quorate.protocol.wire import membership_to_wire
 from quorate.store.storage.rocksdb import RocksStorage
 from quorate.v1 import messages_pb2 as v1
 
@@ -73,7 +72,7 @@ async def _give(
     async with Client(address) as client:
         epoch = lineage.epoch
         await client.promise(epoch, source=source)
-        await client.begin(lineage, source, membership=membership_to_wire(MEMBERSHIP))
+        await client.begin(lineage, source, membership=MEMBERSHIP)
         stream = await client.open(epoch, source=source, stable_upto=stable_upto)
         last = -1
         for item in items:

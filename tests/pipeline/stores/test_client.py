@@ -21,12 +21,13 @@ from quorate.pipeline.stores.client import (
     stub_of,
 )
 from quorate.pipeline.timeouts import Timeouts
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import NotAStore, Unreachable, VersionMismatch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import ArchivedPlace, Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
-from quorate.protocol.wire import held_to_wire, lineage_to_wire, source_to_wire
+from quorate.protocol.wire import begin_to_wire, held_to_wire, source_to_wire
 from quorate.v1 import store_pb2 as store_v1
 
 ORDERS = SourceName("orders", 0x10)
@@ -37,8 +38,7 @@ def said(
     lineage: Lineage, stable_upto: int, held: RangeSet, **fields: object
 ) -> store_v1.SourceInventory:
     return store_v1.SourceInventory(
-        begun_epoch=lineage.epoch,
-        lineage=lineage_to_wire(lineage),
+        begun=begin_to_wire(BeginRecord(lineage)),
         stable_upto=stable_upto,
         held=held_to_wire(lineage.parted(held)),
         **fields,  # type: ignore[arg-type]

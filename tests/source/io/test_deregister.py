@@ -9,6 +9,7 @@ import pytest
 from tests.source.fake_store import FakeStore
 from tests.source.support import QUICK, addresses, open_source
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import (
     Closed,
     Deregistered,
@@ -17,6 +18,9 @@ from quorate.protocol.errors import (
     PolicyNotInForce,
     SourceActive,
 )
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Membership
+from quorate.protocol.wire import membership_from_wire
 from quorate.source import (
     DeregistrationComplete,
     DeregistrationSucceeded,
@@ -46,7 +50,7 @@ async def test_every_store_is_told_and_each_answer_is_an_event(stores: Stores) -
         assert (promise.epoch, promise.decided_epoch, promise.receiver_session_id) == (2, 1, 0)
         assert not promise.unused_promise_to
         assert not promise.HasField("membership")
-        assert begin.membership == store.membership
+        assert membership_from_wire(begin.membership) == store.begun.membership
         assert (begin.incarnation, again.durable) == (store.incarnation, True)
 
 
@@ -130,7 +134,7 @@ async def test_the_publish_store_forgets_too(stores: Stores, tmp_path: Path) -> 
 async def test_promises_that_led_to_nothing_are_taken_back(stores: Stores) -> None:
     stores[0].refusal = SourceActive("orders/0x10", "s0")
     # It has messages of an earlier instance: that it keeps, but it need not keep the next one out.
-    stores[1].begun = 1
+    stores[1].begun = BeginRecord(Lineage((Term(1, 0),)), Membership((), ()))
     # The earlier instance names no policy, which ends this one, too, if s0 is late to refuse it.
     with pytest.raises((SourceActive, PolicyNotInForce)):
         await open_source(stores, timeout=5)

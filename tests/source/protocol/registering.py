@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     Unreachable,
@@ -37,9 +38,7 @@ def grant(promise: Promise | None = None, disk: str = "disk", name: str = "") ->
 def held(upto: int, epoch: int = 1) -> Promise:
     policy = Policy.majority_of("abc")
     return Promise(
-        begun_epoch=epoch,
-        lineage=Lineage((Term(epoch, 0),)),
-        membership=Membership((policy,), (policy,)),
+        begun=BeginRecord(Lineage((Term(epoch, 0),)), Membership((policy,), (policy,))),
         held=(HeldRange(0, upto, epoch),) if upto >= 0 else (),
     )
 

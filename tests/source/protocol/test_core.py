@@ -27,6 +27,7 @@ from tests.source.core_support import (
     the,
 )
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     Closed,
@@ -157,9 +158,7 @@ def test_a_stream_that_somebody_else_went_on_with_is_not_taken_back() -> None:
     core.tick(9.0)
     assert core.epoch == 5
     theirs = Promise(
-        4,
-        Lineage((Term(1, 0), Term(4, 1))),
-        Membership((POLICY,), (POLICY,)),
+        BeginRecord(Lineage((Term(1, 0), Term(4, 1))), Membership((POLICY,), (POLICY,))),
         (HeldRange(0, 0, 1), HeldRange(1, 7, 4)),
     )
     promise(core, {"a": earlier(1), "c": theirs})

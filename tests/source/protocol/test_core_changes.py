@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from tests.begun import rebegun
 from tests.source.core_support import (
     DOWN,
     FSYNC,
@@ -31,7 +30,6 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.layout import Layout
-from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, Membership, Policy
 from quorate.protocol.recovery import Promise
 from quorate.source import events
@@ -55,7 +53,7 @@ def moving(kept_upto: int = 3, others_kept_upto: int | None = None) -> SourceCor
     core.failed("a", Fenced("orders", 1, 1), 0.0)
     others = kept_upto if others_kept_upto is None else others_kept_upto
     record = Membership((OLD.policy,), (OLD.policy,))
-    answer, other = (replace(earlier(upto), membership=record) for upto in (kept_upto, others))
+    answer, other = (rebegun(earlier(upto), membership=record) for upto in (kept_upto, others))
     promise(core, {"a": answer, "b": other, "x": other, "c": Promise()}, 0.1)
     begin(core, "abcx", 0.2)
     return core
@@ -77,13 +75,13 @@ def test_a_stream_moves_by_way_of_both_policies_and_the_record_then_forgets_the_
     promise(core, dict.fromkeys("abcx", answer_of(core, 3)), 0.5)
     asked = core.step("a")
     assert isinstance(asked, AskBegin)
-    assert asked.membership == Membership((OLD.policy, POLICY), (POLICY,))
+    assert asked.begin.membership == Membership((OLD.policy, POLICY), (POLICY,))
     begin(core, "ab", 0.6)
     # Enough have begun; now they are told to forget where the record came from.
     for store in "abc":
         asked = core.step(store)
         assert isinstance(asked, AskBegin)
-        assert asked.membership == Membership((POLICY,), (POLICY,))
+        assert asked.begin.membership == Membership((POLICY,), (POLICY,))
     begin(core, "bc", 0.7)
     assert list(core.stores) == ["a", "b", "c"]
     streams(core, "bc", 0.8)
@@ -184,13 +182,12 @@ def test_another_registration_in_the_middle_begins_the_change_again() -> None:
     core.failed("a", Fenced("orders", core.epoch, promised), 0.5)
     core.tick(4.0)
     assert core.epoch == promised + 1
-    other = replace(
-        answer_of(core, -1), begun_epoch=core.epoch - 1, lineage=Lineage((Term(core.epoch - 1, 0),))
-    )
+    other = rebegun(answer_of(core, -1), epoch=core.epoch - 1)
     promise(core, dict.fromkeys("abcx", other), 4.1)
     asked = core.step("a")
     assert isinstance(asked, AskBegin)
-    assert asked.membership.to_policies == (OLD.policy, POLICY)
+    assert asked.begin.membership is not None
+    assert asked.begin.membership.to_policies == (OLD.policy, POLICY)
 
 
 def test_a_change_that_gets_stuck_is_a_lost_quorum_in_the_end() -> None:
@@ -211,7 +208,7 @@ def test_stores_that_only_the_record_names_are_found_through_it() -> None:
     there = Policy.majority_of("pqr")
     record = Membership((OLD.policy,), (OLD.policy, there), (("p", "p:1"), ("q", "q:1")))
     grant = Grant(
-        7, b"disk", replace(earlier(3), membership=record), addresses=(("r", "r:1"), ("x", "x:2"))
+        7, b"disk", rebegun(earlier(3), membership=record), addresses=(("r", "r:1"), ("x", "x:2"))
     )
     core.promised("a", core.epoch, grant, 0.1)
     assert core.roster.version > 1
@@ -224,7 +221,7 @@ def test_stores_that_only_the_record_names_are_found_through_it() -> None:
 def test_a_store_keeps_its_name() -> None:
     core = new(previous=[OLD])
     record = Membership((OLD.policy,), (OLD.policy,), (("y", "a:1"),))
-    core.promised("a", 1, Grant(7, b"disk", replace(earlier(3), membership=record)), 0.1)
+    core.promised("a", 1, Grant(7, b"disk", rebegun(earlier(3), membership=record)), 0.1)
     core.tick(0.2)
     assert isinstance(core.error, InvalidArgument)
     assert "a:1 is called a here and y" in str(core.error)
@@ -234,7 +231,7 @@ def test_a_configuration_that_does_not_follow_on_the_one_in_force_changes_nothin
     core = new()
     core.failed("a", Fenced("orders", 1, 1), 0.0)
     newer = Policy.majority_of("def")
-    answer = replace(earlier(3), membership=Membership((newer,), (newer,), (("d", "d:1"),)))
+    answer = rebegun(earlier(3), membership=Membership((newer,), (newer,), (("d", "d:1"),)))
     promise(core, {"a": answer}, 0.1)
     assert list(core.stores) == ["a", "b", "c"]
     promise(core, {"b": answer, "c": Promise()}, 0.2)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from math import inf
 
 import pytest
+from tests.begun import rebegun
 from tests.source.protocol.registering import (
     DOWN,
     NAME,
@@ -20,6 +21,7 @@ from tests.source.protocol.registering import (
     streaming,
 )
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import (
     STREAM_IS_OPEN,
     Fenced,
@@ -293,7 +295,7 @@ def test_what_the_publish_store_knows_to_be_stable_must_be_found() -> None:
     assert isinstance(made.error, MissingMessages)
 
 
-ENDED = Promise(3, Lineage((Term(3, 0),)), generation=3)
+ENDED = Promise(BeginRecord(Lineage((Term(3, 0),)), generation=3))
 """The promise of a store that knows of nothing but an end in epoch 3."""
 
 
@@ -312,7 +314,7 @@ def test_who_knows_of_more_than_another_stream_that_has_begun_is_not_told_that_i
 ):
     made = registration()
     made.start(0.0, 6)
-    promise_all(made, "ab", dataclasses.replace(held(3, epoch=5), generation=4))
+    promise_all(made, "ab", rebegun(held(3, epoch=5), generation=4))
     assert made.decide(3.0, OwnKnowledge(9, None)) is None
     assert made.error is None
     assert isinstance(made.unfinished(), MissingMessages)
@@ -325,7 +327,7 @@ def test_who_knows_of_nothing_that_was_stable_begins_the_next_stream() -> None:
     assert decided(made, 3.0, OwnKnowledge(-1, 0)).kept_upto == -1
     step = made.step("a")
     assert isinstance(step, AskBegin)
-    assert (step.lineage, step.generation) == (Lineage((Term(4, 0),)), 3)
+    assert (step.begin.lineage, step.begin.generation) == (Lineage((Term(4, 0),)), 3)
 
 
 def test_fenced_by_a_blocking_set_is_the_end() -> None:

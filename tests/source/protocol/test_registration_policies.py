@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+from tests.begun import rebegun
 from tests.source.protocol.registering import (
     NAME,
     NOTHING_OWN,
@@ -14,6 +13,7 @@ from tests.source.protocol.registering import (
     promise_all,
 )
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     Fenced,
@@ -45,7 +45,7 @@ def test_a_new_policy_comes_in_by_way_of_both_and_the_record_then_forgets() -> N
     assert made.membership == Membership((OLD,), (OLD, NEW))
     begin_all(made, "abcd")
     made.streaming()
-    answer = Promise(made.epoch, made.lineage, made.membership)
+    answer = Promise(BeginRecord(made.lineage, made.membership))
     made.start(5.0, made.epoch + 1, advance=True)
     promise_all(made, "abcd", answer)
     decided(made, 5.0)
@@ -73,7 +73,7 @@ def test_a_registration_for_another_reason_does_not_drop_the_old_policy() -> Non
     decided(made)
     begin_all(made, "abcd")
     made.streaming()
-    answer = Promise(made.epoch, made.lineage, made.membership)
+    answer = Promise(BeginRecord(made.lineage, made.membership))
     made.start(5.0, made.epoch + 1)
     promise_all(made, "abcd", answer)
     decided(made, 5.0)
@@ -109,7 +109,9 @@ def test_previous_stores_are_not_waited_for_once_a_record_without_them_was_found
     made = Registration(NAME, new, tuple("def"), Behaviour.HIGHEST, 3.0, [OLD])
     made.start(0.0)
     made.failed("a", Fenced("x", 1, 1), 0.0)
-    promise_all(made, "def", Promise(1, Lineage((Term(1, 0),)), Membership((new,), (new,))))
+    promise_all(
+        made, "def", Promise(BeginRecord(Lineage((Term(1, 0),)), Membership((new,), (new,))))
+    )
     assert made.wanted() == tuple("def")
     decided(made)
     assert made.final
@@ -123,7 +125,7 @@ def test_a_confirmed_record_is_taken_before_the_same_one_that_is_not() -> None:
     for store, membership in zip(
         "bc", (Membership((OLD, NEW), (NEW,)), Membership((NEW,), (NEW,))), strict=True
     ):
-        made.promised(store, made.epoch, grant(Promise(5, lineage, membership)))
+        made.promised(store, made.epoch, grant(Promise(BeginRecord(lineage, membership))))
     decided(made, 3.0)
     assert made.final
 
@@ -132,7 +134,7 @@ def test_the_old_configuration_may_take_a_change_back_that_is_under_way() -> Non
     made = Registration(NAME, OLD, tuple("abc"), Behaviour.HIGHEST, 3.0)
     made.start(0.0)
     made.failed("a", Fenced("x", 1, 1), 0.0)
-    answer = Promise(1, Lineage((Term(1, 0),)), Membership((OLD,), (OLD, NEW)))
+    answer = Promise(BeginRecord(Lineage((Term(1, 0),)), Membership((OLD,), (OLD, NEW))))
     promise_all(made, "abc", answer)
     assert made.wanted() == tuple("abcd")
     decided(made, 3.0)
@@ -143,7 +145,7 @@ def test_the_old_configuration_is_refused_once_the_new_one_was_confirmed() -> No
     made = Registration(NAME, OLD, tuple("abc"), Behaviour.HIGHEST, 3.0)
     made.start(0.0)
     made.failed("a", Fenced("x", 1, 1), 0.0)
-    answer = Promise(1, Lineage((Term(1, 0),)), Membership((NEW,), (NEW,)))
+    answer = Promise(BeginRecord(Lineage((Term(1, 0),)), Membership((NEW,), (NEW,))))
     made.promised("a", made.epoch, grant(answer))
     assert made.decide(3.0, NOTHING_OWN) is None
     # One store alone may have been begun by a minority that never counted.
@@ -159,7 +161,9 @@ def test_a_backup_that_stands_in_goes_on_doing_so_after_a_restart() -> None:
     made = Registration(NAME, declared, tuple("abc"), Behaviour.HIGHEST, 3.0)
     made.start(0.0)
     made.failed("a", Fenced("x", 1, 1), 0.0)
-    promise_all(made, "ab", Promise(1, Lineage((Term(1, 0),)), Membership((present,), (present,))))
+    promise_all(
+        made, "ab", Promise(BeginRecord(Lineage((Term(1, 0),)), Membership((present,), (present,))))
+    )
     assert made.wanted() == tuple("abcd")
     decided(made, 3.0)
     assert made.policy == present
@@ -173,12 +177,12 @@ def test_a_backup_that_stands_in_is_enough_for_a_restart_with_one_member() -> No
     made = Registration(NAME, declared, tuple("abcd"), Behaviour.HIGHEST, 3.0)
     made.start(0.0)
     made.failed("a", Fenced("x", 1, 1), 0.0)
-    both = Promise(1, Lineage((Term(1, 0),)), Membership((declared, present), (present,)))
+    both = Promise(BeginRecord(Lineage((Term(1, 0),)), Membership((declared, present), (present,))))
     promise_all(made, "ad", both)
     # Nobody knows yet whether the change to the backup counts.
     assert made.decide(3.0, NOTHING_OWN) is None
     alone = Membership((present,), (present,))
-    promise_all(made, "d", dataclasses.replace(both, membership=alone))
+    promise_all(made, "d", rebegun(both, membership=alone))
     decided(made, 3.0)
     assert made.policy == present
     begin_all(made, "ad")

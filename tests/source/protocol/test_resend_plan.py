@@ -1,10 +1,10 @@
 from tests.whole import whole
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
+from quorate.protocol.begin import NOT_BEGUN
 from quorate.protocol.fragments import header_of
 from quorate.protocol.framing import encode_batch, read_contents, read_payloads
 from quorate.protocol.identity import SourceName
-from quorate.protocol.lineage import NO_LINEAGE
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Decision
 from quorate.source.protocol.resend_plan import (
@@ -24,7 +24,7 @@ def batch(first: int, *payloads: bytes) -> bytes:
 
 def decision(kept_upto: int, **held: tuple[int, int]) -> Decision:
     holders = {store: RangeSet([Range(*pair)]) for store, pair in held.items()}
-    return Decision(kept_upto, -1, -1, NO_LINEAGE, (), holders)
+    return Decision(kept_upto, -1, -1, NOT_BEGUN, holders)
 
 
 def test_only_what_is_kept_and_not_stable_is_loaded_and_each_run_from_who_holds_it() -> None:

@@ -22,10 +22,12 @@ from tests.source.core_support import (
     the,
 )
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import NeverStable, NoQuorum, NotRegistered
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.pacing import ReceiverPacing
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import Range, RangeSet
@@ -242,7 +244,10 @@ def test_by_the_others_alone(policy: Policy, state_only: str, can_be: bool) -> N
 
 def test_the_policies_in_force_have_to_be_met_as_well() -> None:
     former = Policy.majority_of("xyz")
-    record = Promise(1, membership=Membership((former,), (former, POLICY)), takes_data=False)
+    record = Promise(
+        BeginRecord(Lineage((Term(1, 0),)), Membership((former,), (former, POLICY))),
+        takes_data=False,
+    )
     error = never_stable(NAME, POLICY, (), {"x": record, "y": record})
     assert isinstance(error, NeverStable)
     assert error.state_only == "x, y"

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from tests.begun import begun_in
+
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 from quorate.protocol.wire import policy_to_wire, source_to_wire
@@ -25,7 +27,7 @@ def source(high: int = 9, name: SourceName = ORDERS, **changes: Any) -> store_v1
         "information": information,
         "held": [v1.HeldRange(first=0, last=high)],
         "stable_upto": high,
-        "begun_epoch": 1,
+        "begun": begun_in(1),
         "live": True,
     }
     return store_v1.SourceStatus(**values | changes)
@@ -131,7 +133,7 @@ def test_sources_come_go_and_are_taken_over() -> None:
     none = view(report("a"))
     live = view(report("a", source()))
     silent = view(report("a", source(live=False)))
-    taken = view(report("a", source(begun_epoch=2)))
+    taken = view(report("a", source(begun=begun_in(2))))
     assert texts(none, live) == [(Level.PLAIN, "Source orders/0x7 is new")]
     assert texts(live, silent) == [(Level.PLAIN, "Source orders/0x7 no longer streams")]
     assert texts(silent, taken) == [

@@ -14,6 +14,7 @@ from tests.store.support import (
     World,
 )
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import ARCHIVED_PLACES_MAX
@@ -74,7 +75,9 @@ async def test_of_many_sources_only_the_one_with_news_is_named() -> None:
     names = [SourceName("orders", session) for session in range(1, 2002)]
     for name in names:
         world.promise(1, source=name)
-        world.done(world.core.begin(name, 1, FIRST_LINEAGE, MEMBERSHIP, b"a", INCARNATION))
+        world.done(
+            world.core.begin(name, BeginRecord(FIRST_LINEAGE, MEMBERSHIP), b"a", INCARNATION)
+        )
         state = world.core.sources[name]
         state.held = replace(state.held, stable_upto=29, archived_upto=29)
     world.core.sources[names[7]].held.stable_upto = 39

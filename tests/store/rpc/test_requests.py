@@ -15,6 +15,7 @@ from tests.store.support import (
     batch,
 )
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import Fenced, InLimbo, ReceiverActive, UnknownTopic
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
@@ -44,7 +45,7 @@ def promise(epoch: int = 1, instance: bytes = b"a", *, take_over: bool = False) 
 
 
 def begin(lineage: Lineage = FIRST_LINEAGE, *losses: HeldRange) -> AskedBegin:
-    return AskedBegin(ORDERS, lineage.epoch, lineage, MEMBERSHIP, b"a", INCARNATION, 0, losses)
+    return AskedBegin(ORDERS, BeginRecord(lineage, MEMBERSHIP), b"a", INCARNATION, losses)
 
 
 # Sources.
@@ -130,7 +131,7 @@ async def test_an_epoch_begins_when_all_that_it_may_set_aside_can_be_read(store:
     engine.submit(state, rest)
     store.core.promise(ORDERS, 2, b"a", 0, True)
     asked = await store.held_up(store.requests.begin(begin(SECOND_LINEAGE)))
-    assert state.registration.begun_epoch == 1
+    assert state.registration.begun.epoch == 1
     assert await store.finished(asked) == 4
     assert rows(world, Table.SET_ASIDE) == 1
 

@@ -24,7 +24,7 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import Range
-from quorate.protocol.wire import lineage_to_wire, membership_to_wire, source_to_wire
+from quorate.protocol.wire import begun_epoch, lineage_to_wire, membership_to_wire, source_to_wire
 from quorate.source import Source
 from quorate.transport.failures import error_from_call, failure_from_wire
 from quorate.v1 import messages_pb2 as v1
@@ -109,7 +109,7 @@ async def test_a_history_is_read_back_as_it_was(
         assert (fetched.messages, fetched.stable_upto) == (MESSAGES, 99)
         promised = await client.promise(5)
         assert ranges(promised.held) == [(0, 49, 1), (50, 99, 4)]
-        assert (promised.begun_epoch, promised.stable_upto) == (4, 99)
+        assert (begun_epoch(promised.begun), promised.stable_upto) == (4, 99)
 
 
 @pytest.mark.expects_log("cannot be read: a bit flipped")

@@ -50,7 +50,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range
-from quorate.protocol.wire import source_to_wire
+from quorate.protocol.wire import begun_epoch, source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.node import StoreNode
 from quorate.store.rules.receivers import Receivers
@@ -84,7 +84,7 @@ def messages(first: int, last: int) -> dict[int, bytes]:
 
 async def test_a_source_registers_streams_and_reads_back(client: Client) -> None:
     promised = await client.promise()
-    assert (promised.reg_id, promised.store_name, promised.begun_epoch) == (1, "s1", 0)
+    assert (promised.reg_id, promised.store_name, begun_epoch(promised.begun)) == (1, "s1", 0)
     assert len(promised.incarnation) == 16
     assert not promised.limbo
     assert (await client.begin()).set_aside == 0
@@ -99,8 +99,8 @@ async def test_a_source_registers_streams_and_reads_back(client: Client) -> None
 
     again = await client.promise(2)
     assert [(item.first, item.last, item.epoch) for item in again.held] == [(0, 19, 1)]
-    assert (again.begun_epoch, again.stable_upto) == (1, 9)
-    assert [(term.epoch, term.first_sequence) for term in again.lineage] == [(1, 0)]
+    assert (begun_epoch(again.begun), again.stable_upto) == (1, 9)
+    assert [(term.epoch, term.first_sequence) for term in again.begun.lineage] == [(1, 0)]
 
 
 async def test_acknowledgements_are_cumulative_and_fewer_than_batches(client: Client) -> None:
@@ -146,11 +146,12 @@ async def test_errors_come_as_they_are(client: Client) -> None:
         await client.promise(2, source=SourceName("orders", 0))
     request = store_v1.BeginRequest(
         source=source_to_wire(ORDERS),
-        epoch=2,
-        lineage=[
-            v1.LineageEntry(epoch=1, first_sequence=5),
-            v1.LineageEntry(epoch=2, first_sequence=5),
-        ],
+        begin=v1.BeginRecord(
+            lineage=[
+                v1.LineageEntry(epoch=1, first_sequence=5),
+                v1.LineageEntry(epoch=2, first_sequence=5),
+            ]
+        ),
         protocol_version=PROTOCOL_VERSION,
     )
     with pytest.raises(InvalidArgument, match="cannot follow"):
@@ -165,7 +166,7 @@ async def test_errors_come_as_they_are(client: Client) -> None:
     ("method", "request_"),
     [
         ("Promise", store_v1.PromiseRequest(source=source_to_wire(ORDERS), epoch=1)),
-        ("Begin", store_v1.BeginRequest(source=source_to_wire(ORDERS), epoch=1)),
+        ("Begin", store_v1.BeginRequest(source=source_to_wire(ORDERS))),
         ("RegisterReceiver", store_v1.RegisterReceiverRequest(source=source_to_wire(ORDERS))),
     ],
 )
@@ -344,7 +345,7 @@ async def test_a_new_epoch_sets_the_tail_aside(client: Client) -> None:
     status = await client.status()
     (source,) = status.sources
     assert [(item.first, item.last, item.epoch) for item in source.held] == [(0, 5, 1), (6, 8, 2)]
-    assert (source.set_aside, source.begun_epoch, source.promised_epoch) == (4, 2, 2)
+    assert (source.set_aside, begun_epoch(source.begun), source.promised_epoch) == (4, 2, 2)
 
 
 async def test_holes_are_absent_and_what_is_above_is_not_reported(client: Client) -> None:

@@ -15,7 +15,7 @@ from tests.store.support import Client, configuration
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
-from quorate.protocol.wire import source_to_wire
+from quorate.protocol.wire import begun_epoch, source_to_wire
 from quorate.store.node import StoreNode
 from quorate.store.rpc.status import PART_MAX
 from quorate.store.rules.source_state import SourceState
@@ -73,18 +73,18 @@ async def test_a_status_says_what_has_changed_since_the_last_one(client: Client)
     name = SourceName("t0", 1)
     before = await of_first()
     assert before is not None
-    assert (before.begun_epoch, before.HasField("membership")) == (0, False)
+    assert (begun_epoch(before.begun), before.begun.HasField("membership")) == (0, False)
     stream = await client.stream(2, name)
     await stream.append(0, 4, epoch=2, source=name)
     begun = await of_first()
     assert begun is not None
-    assert (begun.begun_epoch, begun.lineage[0].epoch, begun.held[0].last) == (2, 2, 4)
+    assert (begun_epoch(begun.begun), begun.begun.lineage[0].epoch, begun.held[0].last) == (2, 2, 4)
     assert begun.live
     await client.stream(3, name)
     again = await of_first()
     assert again is not None
-    assert [(each.epoch, each.first_sequence) for each in again.lineage] == [(3, 0)]
-    assert (again.begun_epoch, list(again.held)) == (3, [])
+    assert [(each.epoch, each.first_sequence) for each in again.begun.lineage] == [(3, 0)]
+    assert (begun_epoch(again.begun), list(again.held)) == (3, [])
 
 
 async def test_the_status_of_a_source_that_is_still_is_not_made_anew(

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.begun import rebegun
 from tests.store.support import ORDERS, World, batch
 
 from quorate.protocol.errors import InvalidArgument, NotLost
@@ -211,6 +211,6 @@ def test_a_mark_counts_only_for_the_messages_that_were_marked() -> None:
     world = Lossy().with_holes()
     world.done(world.losses.mark(ORDERS, Range(30, 39), Poison.MARKED, "why", 10))
     state = world.state
-    state.registration = replace(state.registration, lineage=Lineage((Term(1, 0), Term(2, 35))))
+    state.registration = rebegun(state.registration, lineage=Lineage((Term(1, 0), Term(2, 35))))
     state.renew_losses()
     assert state.poisoned == RangeSet([Range(30, 34)])

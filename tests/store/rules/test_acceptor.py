@@ -16,6 +16,7 @@ from tests.store.support import (
     stored,
 )
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import (
     Closed,
     ContentConflict,
@@ -31,13 +32,11 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import EPOCH_STEP_MAX, NOTHING
 from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
-from quorate.protocol.wire import membership_to_wire
 from quorate.store.storage.interface import (
     Table,
 )
-from quorate.v1 import messages_pb2 as v1
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ def world() -> World:
 def test_the_first_promise_assigns_a_reg_id_and_knows_nothing(world: World) -> None:
     promised = world.promise(1)
     assert promised.state.reg_id == 1
-    assert (promised.registration.begun_epoch, promised.held, promised.stable_upto) == (
+    assert (promised.registration.begun.epoch, promised.held, promised.stable_upto) == (
         0,
         (),
         NOTHING,
@@ -92,7 +91,7 @@ def test_one_that_was_open_is_refused_where_another_has_begun_since(world: World
         world.promise(3, b"a", take_over=True, decided_epoch=1)
     assert (caught.value.epoch, caught.value.promised) == (3, 2)
     assert world.core.sources[ORDERS].registration.promised_to == b"b"
-    assert stream.state.registration.begun_epoch == 2
+    assert stream.state.registration.begun.epoch == 2
     # Who opens may take over from whomever it likes.
     world.promise(3, b"c", take_over=True)
 
@@ -153,7 +152,7 @@ def test_a_store_in_limbo_promises_nothing_and_so_refuses_no_epoch(world: World)
 def test_no_stream_is_of_a_generation_above_its_begin(world: World) -> None:
     world.promise(1)
     with pytest.raises(InvalidArgument, match="generation"):
-        world.core.begin(ORDERS, 1, FIRST_LINEAGE, MEMBERSHIP, b"a", INCARNATION, generation=2)
+        world.core.begin(ORDERS, BeginRecord(FIRST_LINEAGE, MEMBERSHIP, 2), b"a", INCARNATION)
 
 
 def test_epoch_zero_is_no_epoch(world: World) -> None:
@@ -167,8 +166,8 @@ def test_a_promise_tells_all_that_is_known(world: World) -> None:
     promised = world.promise(2)
     assert promised.held == (HeldRange(0, 9, 1),)
     assert promised.stable_upto == 4
-    assert promised.registration.lineage == FIRST_LINEAGE
-    assert promised.registration.begun_epoch == 1
+    assert promised.registration.begun.lineage == FIRST_LINEAGE
+    assert promised.registration.begun.epoch == 1
 
 
 def test_topics_are_admitted_by_pattern() -> None:
@@ -289,15 +288,15 @@ def test_begin_without_a_promise_is_refused(world: World) -> None:
     """What it promised may have been to a source that no other store knows."""
     lineage = Lineage((Term(3, 0),))
     with pytest.raises(NotRegistered, match="has not promised"):
-        world.core.begin(ORDERS, 3, lineage, MEMBERSHIP, b"a", INCARNATION)
+        world.core.begin(ORDERS, BeginRecord(lineage, MEMBERSHIP), b"a", INCARNATION)
     world.promise(3, b"b")
     with pytest.raises(NotRegistered, match="has not promised"):
-        world.core.begin(ORDERS, 3, lineage, MEMBERSHIP, b"a", INCARNATION)
+        world.core.begin(ORDERS, BeginRecord(lineage, MEMBERSHIP), b"a", INCARNATION)
     world.promise(2, b"b", source=TRADES)
     with pytest.raises(NotRegistered, match="has not promised"):
-        world.core.begin(TRADES, 3, lineage, MEMBERSHIP, b"b", INCARNATION)
+        world.core.begin(TRADES, BeginRecord(lineage, MEMBERSHIP), b"b", INCARNATION)
     world.promise(3, b"b", source=TRADES)
-    world.done(world.core.begin(TRADES, 3, lineage, MEMBERSHIP, b"b", INCARNATION))
+    world.done(world.core.begin(TRADES, BeginRecord(lineage, MEMBERSHIP), b"b", INCARNATION))
     assert world.append(world.open(3, b"b", source=TRADES), batch(0, 0, 3, TRADES))
 
 
@@ -305,7 +304,7 @@ def test_who_dealt_with_another_incarnation_can_neither_begin_nor_send(world: Wo
     """A copy of this directory may run beside it, and have promised in its place."""
     world.promise(1)
     with pytest.raises(NotRegistered, match="another incarnation"):
-        world.core.begin(ORDERS, 1, FIRST_LINEAGE, MEMBERSHIP, b"a", b"another")
+        world.core.begin(ORDERS, BeginRecord(FIRST_LINEAGE, MEMBERSHIP), b"a", b"another")
     world.begin(FIRST_LINEAGE)
     with pytest.raises(NotRegistered, match="another incarnation"):
         world.core.streams.open(information(), b"a", b"another", 0, NOTHING)
@@ -314,7 +313,7 @@ def test_who_dealt_with_another_incarnation_can_neither_begin_nor_send(world: Wo
 
 def test_a_lineage_must_end_with_its_epoch(world: World) -> None:
     with pytest.raises(InvalidArgument, match="lineage"):
-        world.core.begin(ORDERS, 2, FIRST_LINEAGE, MEMBERSHIP, b"a", INCARNATION)
+        world.core.begin(ORDERS, BeginRecord(FIRST_LINEAGE, MEMBERSHIP), b"a", INCARNATION)
 
 
 def test_begin_again_changes_nothing(world: World) -> None:
@@ -333,10 +332,9 @@ def test_begin_again_with_another_lineage_is_refused(world: World) -> None:
 
 def test_begin_again_confirms_a_membership(world: World) -> None:
     world.stream()
-    policy = v1.Policy(groups=[v1.Group(name="g", stores=["a"], rule=v1.INTRAGROUP_RULE_ALL)])
-    membership = v1.Membership(to_policies=[policy])
+    membership = Membership((), (Policy((Group("g", ("a",), IntragroupRule.ALL),)),))
     world.begin(FIRST_LINEAGE, membership=membership)
-    assert world.restarted().core.sources[ORDERS].registration.membership == membership
+    assert world.restarted().core.sources[ORDERS].registration.begun.membership == membership
 
 
 def test_a_begin_that_was_on_its_way_for_long_takes_no_confirmation_back(world: World) -> None:
@@ -344,12 +342,12 @@ def test_a_begin_that_was_on_its_way_for_long_takes_no_confirmation_back(world: 
     world.stream()
     former, present = Policy.majority_of("abc"), Policy.majority_of("def")
     moving = Membership((former,), (present,))
-    world.begin(FIRST_LINEAGE, membership=membership_to_wire(moving))
-    confirmed = membership_to_wire(moving.confirmed())
+    world.begin(FIRST_LINEAGE, membership=moving)
+    confirmed = moving.confirmed()
     world.begin(FIRST_LINEAGE, membership=confirmed)
-    world.begin(FIRST_LINEAGE, membership=membership_to_wire(moving))
-    assert world.core.sources[ORDERS].registration.membership == confirmed
-    assert world.restarted().core.sources[ORDERS].registration.membership == confirmed
+    world.begin(FIRST_LINEAGE, membership=moving)
+    assert world.core.sources[ORDERS].registration.begun.membership == confirmed
+    assert world.restarted().core.sources[ORDERS].registration.begun.membership == confirmed
 
 
 def test_begin_sets_aside_what_the_lineage_does_not_keep(world: World) -> None:

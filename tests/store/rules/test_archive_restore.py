@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.begun import rebegun
 from tests.store.ended import end
 from tests.store.support import INCARNATION, ORDERS, TRADES, World, batch, information
 
+from quorate.protocol.begin import NOT_BEGUN, BeginRecord
 from quorate.protocol.errors import (
     BeingDeleted,
     ContentConflict,
@@ -50,9 +52,9 @@ from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
 POLICY = Policy.majority_of(("s1", "s2", "s3"))
-RECORD = membership_to_wire(Membership((POLICY,), (POLICY,)))
+RECORD = Membership((POLICY,), (POLICY,))
 LINEAGE = Lineage((Term(1, 0), Term(4, 50)))
-HISTORY = History(ORDERS, LINEAGE, RECORD, 0, 99, information=information(epoch=4))
+HISTORY = History(ORDERS, BeginRecord(LINEAGE, RECORD), 0, 99, information=information(epoch=4))
 
 
 def open_it(world: World, history: History = HISTORY) -> Refill:
@@ -85,9 +87,9 @@ def as_promise(promised: Promised) -> Promise:
     """As a source hears it."""
     record = promised.registration
     return Promise(
-        record.begun_epoch,
-        record.lineage,
-        Membership((POLICY,), (POLICY,)) if record.begun_epoch else None,
+        BeginRecord(
+            record.begun.lineage, Membership((POLICY,), (POLICY,)) if record.begun.epoch else None
+        ),
         promised.held,
         promised.stable_upto,
         bool(promised.limbo),
@@ -108,8 +110,12 @@ def test_an_unknown_source_comes_back_whole(world: World) -> None:
     after = world.restarted()
     state = after.core.sources[ORDERS]
     record = state.registration
-    assert (record.begun_epoch, record.promised_epoch, record.promised_to) == (4, 4, b"")
-    assert (record.lineage, record.membership, record.taken_over) == (LINEAGE, RECORD, True)
+    assert (record.begun.epoch, record.promised_epoch, record.promised_to) == (4, 4, b"")
+    assert (record.begun.lineage, record.begun.membership, record.taken_over) == (
+        LINEAGE,
+        RECORD,
+        True,
+    )
     assert record.information == information(epoch=4)
     assert (state.held.stable_upto, state.held.next_sequence, state.limbo) == (99, 100, "")
     assert state.held_by_epoch() == (HeldRange(0, 49, 1), HeldRange(50, 99, 4))
@@ -122,12 +128,12 @@ def test_it_goes_on_behind_the_archive_with_a_higher_epoch(world: World) -> None
         with pytest.raises(Fenced):
             world.promise(epoch, b"z")
     promise = as_promise(world.promise(5, b"n"))
-    nothing = Promise(0, Lineage(), None)
+    nothing = Promise(NOT_BEGUN)
     decision = decide(POLICY, {"s1": promise, "s2": nothing})
     assert isinstance(decision, Decision)
     assert (decision.kept_upto, decision.floor) == (99, 99)
-    lineage = decision.lineage.extended(decision.kept_upto, 5)
-    world.done(world.core.begin(ORDERS, 5, lineage, RECORD, b"n", INCARNATION))
+    lineage = decision.begun.lineage.extended(decision.kept_upto, 5)
+    world.done(world.core.begin(ORDERS, BeginRecord(lineage, RECORD), b"n", INCARNATION))
     stream = world.open(5, b"n", retained_from=100, stable_upto=99)
     assert world.append(stream, batch(100, 109, 5))
     assert frames(world)[0] == batch(0, 49, 1)
@@ -142,11 +148,11 @@ def test_until_all_is_there_no_number_can_be_given_away(world: World) -> None:
     promised = after.promise(5, b"n")
     assert promised.registration.promised_epoch == 4, "in limbo nothing is promised"
     # The others of the group were founded anew: they vouch for having nothing.
-    nothing = Promise(0, Lineage(), None)
+    nothing = Promise(NOT_BEGUN)
     outcome = decide(POLICY, {"s1": as_promise(promised), "s2": nothing, "s3": nothing})
     assert outcome == Lost(Range(50, 99), ("s1",))
     with pytest.raises(InLimbo):
-        after.core.begin(ORDERS, 4, LINEAGE, RECORD, b"z", INCARNATION)
+        after.core.begin(ORDERS, BeginRecord(LINEAGE, RECORD), b"z", INCARNATION)
 
 
 def test_a_crash_leaves_what_running_it_again_completes(world: World) -> None:
@@ -166,7 +172,7 @@ def test_a_crash_leaves_what_running_it_again_completes(world: World) -> None:
 def test_it_is_not_over_before_the_whole_history_is_there(world: World) -> None:
     """Also if a call ends that had less of it: several may run at the same time."""
     refill = open_it(world)
-    open_it(world, replace(HISTORY, first=0, last=49, lineage=Lineage((Term(1, 0),))))
+    open_it(world, rebegun(replace(HISTORY, first=0, last=49), lineage=Lineage((Term(1, 0),))))
     fill(world, refill, (0, 49))
     assert not world.done(close_refill(world.core, refill))
     assert world.core.sources[ORDERS].limbo == RESTORING
@@ -175,7 +181,7 @@ def test_it_is_not_over_before_the_whole_history_is_there(world: World) -> None:
 def test_what_was_promised_when_it_was_archived_stays_fenced(world: World) -> None:
     restore(world, replace(HISTORY, promised_epoch=9))
     record = world.core.sources[ORDERS].registration
-    assert (record.promised_epoch, record.begun_epoch) == (9, 4)
+    assert (record.promised_epoch, record.begun.epoch) == (9, 4)
     with pytest.raises(Fenced) as caught:
         world.promise(9, b"z")
     assert caught.value.promised == 9
@@ -186,7 +192,7 @@ def test_the_instance_that_had_the_epoch_can_not_go_on_without_asking(world: Wor
     with pytest.raises(NotRegistered):
         world.core.streams.open(information(epoch=4), b"a", INCARNATION, 100, 99)
     with pytest.raises(NotRegistered):
-        world.core.begin(ORDERS, 4, LINEAGE, RECORD, b"a", INCARNATION)
+        world.core.begin(ORDERS, BeginRecord(LINEAGE, RECORD), b"a", INCARNATION)
 
 
 def test_the_reg_id_is_the_same_again_if_it_is_free(world: World) -> None:
@@ -197,7 +203,7 @@ def test_the_reg_id_is_the_same_again_if_it_is_free(world: World) -> None:
 
 def test_markers_come_back_with_their_batches(world: World) -> None:
     frame = encode_batch(ORDERS, 1, 0, [b"x"] * 100, 5, b"job 7")
-    history = replace(HISTORY, lineage=Lineage((Term(1, 0),)))
+    history = rebegun(HISTORY, lineage=Lineage((Term(1, 0),)))
     refill = open_it(world, history)
     world.done(take(world.core, refill, frame, 0, 99))
     world.done(close_refill(world.core, refill))
@@ -252,13 +258,15 @@ def test_whoever_was_promised_more_must_ask_again(world: World) -> None:
     world.promise(9, b"n")
     restore(world)
     record = world.core.sources[ORDERS].registration
-    assert (record.promised_epoch, record.begun_epoch) == (9, 4)
+    assert (record.promised_epoch, record.begun.epoch) == (9, 4)
     # What it was answered, that there is nothing, is not true any more.
     with pytest.raises(NotRegistered):
-        world.core.begin(ORDERS, 9, Lineage((Term(9, 0),)), RECORD, b"n", INCARNATION)
+        world.core.begin(ORDERS, BeginRecord(Lineage((Term(9, 0),)), RECORD), b"n", INCARNATION)
     promised = world.promise(9, b"n")
     assert (promised.stable_upto, promised.limbo) == (99, "")
-    world.done(world.core.begin(ORDERS, 9, LINEAGE.extended(99, 9), RECORD, b"n", INCARNATION))
+    world.done(
+        world.core.begin(ORDERS, BeginRecord(LINEAGE.extended(99, 9), RECORD), b"n", INCARNATION)
+    )
     assert world.core.sources[ORDERS].held.ranges == RangeSet([Range(0, 99)])
 
 
@@ -268,7 +276,7 @@ def test_also_if_all_of_it_is_lost(world: World) -> None:
     state = open_it(world, replace(HISTORY, losses=LINEAGE.parted(RangeSet([Range(0, 99)])))).state
     assert (state.limbo, state.held.stable_upto) == ("", 99)
     with pytest.raises(NotRegistered):
-        world.core.begin(ORDERS, 9, Lineage((Term(9, 0),)), RECORD, b"n", INCARNATION)
+        world.core.begin(ORDERS, BeginRecord(Lineage((Term(9, 0),)), RECORD), b"n", INCARNATION)
 
 
 def test_a_promise_of_the_archived_epoch_is_nobodys(world: World) -> None:
@@ -286,7 +294,7 @@ def known(world: World, last: int = 99, stable_upto: int = 99) -> None:
     stream = world.stream()
     world.append(stream, batch(0, 49), min(stable_upto, 49))
     world.done(world.core.promise(ORDERS, 4, b"n", 0, True))
-    world.done(world.core.begin(ORDERS, 4, LINEAGE, RECORD, b"n", INCARNATION))
+    world.done(world.core.begin(ORDERS, BeginRecord(LINEAGE, RECORD), b"n", INCARNATION))
     stream = world.open(4, b"n", retained_from=50)
     if last >= 50:
         world.append(stream, batch(50, last, 4), stable_upto)
@@ -341,7 +349,9 @@ def test_a_store_that_did_not_know_how_far_it_is_stable_learns_it(world: World) 
 def test_nothing_is_given_to_a_source_that_streams_above_what_is_stable(world: World) -> None:
     known(world, last=69, stable_upto=59)
     world.promise(5, b"m")
-    world.done(world.core.begin(ORDERS, 5, LINEAGE.extended(69, 5), RECORD, b"m", INCARNATION))
+    world.done(
+        world.core.begin(ORDERS, BeginRecord(LINEAGE.extended(69, 5), RECORD), b"m", INCARNATION)
+    )
     stream = world.open(5, b"m", retained_from=70, stable_upto=59)
     history = replace(HISTORY, last=69)
     refill = open_it(world, history)
@@ -389,11 +399,13 @@ def test_an_epoch_that_the_store_missed_is_taken_from_the_archive(world: World) 
 def test_a_newer_epoch_is_not_disturbed(world: World) -> None:
     known(world)
     world.promise(7, b"m")
-    world.done(world.core.begin(ORDERS, 7, LINEAGE.extended(99, 7), RECORD, b"m", INCARNATION))
+    world.done(
+        world.core.begin(ORDERS, BeginRecord(LINEAGE.extended(99, 7), RECORD), b"m", INCARNATION)
+    )
     stream = world.open(7, b"m", retained_from=100, stable_upto=99)
     restore(world)
     assert world.append(stream, batch(100, 109, 7), 109)
-    assert world.core.sources[ORDERS].registration.begun_epoch == 7
+    assert world.core.sources[ORDERS].registration.begun.epoch == 7
 
 
 # What lacks in the archive itself.
@@ -443,7 +455,7 @@ def wire(**fields: object) -> store_v1.RestoreOpen:
     values: dict[str, object] = {
         "source": source_to_wire(ORDERS),
         "lineage": lineage_to_wire(LINEAGE),
-        "membership": RECORD,
+        "membership": membership_to_wire(RECORD),
         "first": 0,
         "last": 99,
         "protocol_version": PROTOCOL_VERSION,
@@ -461,8 +473,7 @@ def test_the_history_crosses_the_wire() -> None:
     )
     assert history_from_wire(made) == History(
         ORDERS,
-        LINEAGE,
-        RECORD,
+        BeginRecord(LINEAGE, RECORD),
         0,
         99,
         (HeldRange(1, 2, 1),),

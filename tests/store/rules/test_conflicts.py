@@ -3,8 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.begun import rebegun
 from tests.store.support import ORDERS, World, batch, held
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import ContentConflict, Fenced
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
@@ -18,8 +20,8 @@ from quorate.store.tasks.peer_views import own_view
 FIRST = Lineage((Term(1, 0),))
 SECOND = Lineage((Term(1, 0), Term(2, 10)))
 
-OLD = OwnView("a", 1, 1, FIRST, RangeSet([Range(0, 19)]), 20, 19)
-NEW = PeerView("b:1", "b", 2, SECOND, None, (), 14, answered=True)
+OLD = OwnView("a", 1, BeginRecord(FIRST), RangeSet([Range(0, 19)]), 20, 19)
+NEW = PeerView("b:1", "b", BeginRecord(SECOND), (), 14, answered=True)
 
 
 def test_stores_part_where_the_older_lineage_has_stable_messages_that_the_newer_one_has_not() -> (
@@ -31,20 +33,20 @@ def test_stores_part_where_the_older_lineage_has_stable_messages_that_the_newer_
 
 
 def test_both_sides_see_that_they_part() -> None:
-    own = OwnView("b", 2, 2, SECOND, stable_upto=14)
-    peer = PeerView("a:1", "a", 1, FIRST, None, (), 19, answered=True)
+    own = OwnView("b", 2, BeginRecord(SECOND), stable_upto=14)
+    peer = PeerView("a:1", "a", BeginRecord(FIRST), (), 19, answered=True)
     assert parted(own, peer) == Range(10, 19)
 
 
 def test_a_stream_that_was_ended_does_not_part_from_its_successor() -> None:
     anew = Lineage((Term(2, 0),))
-    assert parted(OLD, replace(NEW, lineage=anew)) == Range(0, 19)
-    assert parted(OLD, replace(NEW, lineage=anew, generation=2)) is None
+    assert parted(OLD, rebegun(NEW, lineage=anew)) == Range(0, 19)
+    assert parted(OLD, rebegun(NEW, lineage=anew, generation=2)) is None
 
 
 def test_one_epoch_that_was_begun_twice_parts_too() -> None:
     other = Lineage((Term(1, 0), Term(2, 12)))
-    own = OwnView("a", 2, 2, other, stable_upto=5)
+    own = OwnView("a", 2, BeginRecord(other), stable_upto=5)
     assert parted(own, NEW) == Range(10, 14)
     assert parted(own, replace(NEW, stable_upto=9)) is None
 
@@ -125,10 +127,10 @@ def test_a_store_gives_up_its_side_for_an_older_lineage_and_fences_who_wrote_it(
     stream = world.open(2)
     world.append(stream, batch(10, 14, epoch=2))
     world.write(world.core.streams.keepalive(stream, 14))
-    kept = PeerView("a:1", "a", 1, FIRST, None, (HeldRange(0, 19, 1),), 19, answered=True)
+    kept = PeerView("a:1", "a", BeginRecord(FIRST), (HeldRange(0, 19, 1),), 19, answered=True)
     assert world.settle(kept, Range(10, 19)) == 5
     record = world.state.registration
-    assert (record.begun_epoch, record.lineage) == (1, FIRST)
+    assert (record.begun.epoch, record.begun.lineage) == (1, FIRST)
     assert world.parted_from(kept) is None
     assert world.aside() == [(10, 14, 2)]
     with pytest.raises(Fenced):
@@ -143,7 +145,7 @@ def test_a_store_gives_up_its_side_for_an_older_lineage_and_fences_who_wrote_it(
 
 def test_in_one_lineage_only_the_numbers_in_conflict_are_set_aside() -> None:
     world = Disputed().filled()
-    kept = PeerView("b:1", "b", 1, FIRST, None, (HeldRange(0, 30, 1),), 19, answered=True)
+    kept = PeerView("b:1", "b", BeginRecord(FIRST), (HeldRange(0, 30, 1),), 19, answered=True)
     assert world.settle(kept, Range(5, 9)) == 5
     assert held(world) == [(0, 4, 1), (10, 19, 1)]
     assert world.aside() == [(5, 7, 1), (8, 9, 1)]
@@ -154,7 +156,7 @@ def test_in_one_lineage_only_the_numbers_in_conflict_are_set_aside() -> None:
 
 def test_what_the_kept_store_lacks_is_not_set_aside() -> None:
     world = Disputed().filled()
-    kept = PeerView("b:1", "b", 1, FIRST, None, (HeldRange(0, 6, 1),), 19, answered=True)
+    kept = PeerView("b:1", "b", BeginRecord(FIRST), (HeldRange(0, 6, 1),), 19, answered=True)
     assert world.settle(kept, Range(5, 9)) == 2
     assert held(world) == [(0, 4, 1), (7, 19, 1)]
 

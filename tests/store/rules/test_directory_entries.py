@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.begun import rebegun
 from tests.store.support import FIRST_LINEAGE, ORDERS
 
+from quorate.protocol.begin import BeginRecord
 from quorate.store.rules.directory_entries import (
     Claim,
     Elsewhere,
@@ -55,9 +57,9 @@ def test_the_proxy_is_named_unless_the_source_lives() -> None:
 def test_only_what_changed_is_told_and_ended_ones_are_not_listed() -> None:
     elsewhere = Elsewhere()
     information = v1.SourceInformation(epoch=1)
-    known = SourceKnowledge(1, b"a", 1, FIRST_LINEAGE, information=information)
+    known = SourceKnowledge(1, b"a", BeginRecord(FIRST_LINEAGE), information=information)
     assert elsewhere.hear([saying(known)], [ORDERS]) == [ORDERS]
     assert elsewhere.hear([saying(known)], [ORDERS]) == []
     assert elsewhere.hear([saying(replace(known, live=True))], [ORDERS]) == [ORDERS]
-    assert elsewhere.hear([saying(replace(known, generation=1))], [ORDERS]) == [ORDERS]
+    assert elsewhere.hear([saying(rebegun(known, generation=1))], [ORDERS]) == [ORDERS]
     assert not elsewhere.sources

@@ -19,6 +19,7 @@ from tests.store.ended import (
 )
 from tests.store.support import FIRST_LINEAGE, INCARNATION, ORDERS, World, batch
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import Deregistered, Fenced, InLimbo, NotRegistered, SourceActive
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership
@@ -38,14 +39,16 @@ def test_an_end_is_a_begin_of_a_new_generation_without_messages() -> None:
     known = end(world)
     assert ORDERS not in world.core.sources
     promised = world.promise(5)
-    assert (promised.registration.begun_epoch, promised.registration.generation) == (2, 2)
-    assert promised.registration.lineage == Lineage((Term(2, 0),))
+    assert (promised.registration.begun.epoch, promised.registration.begun.generation) == (2, 2)
+    assert promised.registration.begun.lineage == Lineage((Term(2, 0),))
     assert (promised.stable_upto, promised.markers) == (-1, ())
     assert promised.held == (HeldRange(0, 29, 1),), "a newer begin may go on with them"
-    assert promised.membership == MEMBERSHIP
+    assert promised.begun.membership == MEMBERSHIP
     world.write(world.core.identities.became_durable(known, world.core.reg_ids))
     promised = world.promise(6)
-    assert (promised.membership, promised.held) == (None, ()), "its policies bind nobody any more"
+    assert (promised.begun.membership, promised.held) == (None, ()), (
+        "its policies bind nobody any more"
+    )
 
 
 def test_what_is_older_stays_on_the_disk_until_the_end_is_durable() -> None:
@@ -99,12 +102,12 @@ def test_a_newer_begin_of_the_same_stream_voids_the_end() -> None:
     end(world)
     world = world.restarted()
     lineage = Lineage((*FIRST_LINEAGE.terms, Term(3, 30)))
-    missed = Missed(lineage, MEMBERSHIP, b"b", None)
+    missed = Missed(BeginRecord(lineage, MEMBERSHIP), b"b", None)
     assert world.done(world.core.adopt(ORDERS, missed)) == 0
     for one in (world, world.restarted()):
         back = one.core.sources[ORDERS]
         assert back.held.ranges == state.held.ranges
-        assert (back.registration.begun_epoch, back.registration.generation) == (3, 0)
+        assert (back.registration.begun.epoch, back.registration.begun.generation) == (3, 0)
         assert list(back.receivers) == [0x20]
         assert ORDERS not in one.core.identities.ended
 
@@ -116,13 +119,13 @@ def test_what_begins_after_the_end_voids_the_stream_before(*, heard: bool) -> No
     filled(world)
     if heard:
         end(world)
-    missed = Missed(BEGUN_ANEW, MEMBERSHIP, b"b", None, generation=2)
+    missed = Missed(BeginRecord(BEGUN_ANEW, MEMBERSHIP, 2), b"b", None)
     assert world.done(world.core.adopt(ORDERS, missed)) == 30
     for one in (world, world.restarted()):
         state = one.core.sources[ORDERS]
         assert (state.held.ranges.high, state.held.stable_upto) == (-1, -1)
         assert (state.receivers, state.markers) == ({}, ())
-        assert (state.registration.generation, state.registration.information) == (2, None)
+        assert (state.registration.begun.generation, state.registration.information) == (2, None)
 
 
 def test_a_source_begins_anew_at_once() -> None:
@@ -130,7 +133,7 @@ def test_a_source_begins_anew_at_once() -> None:
     filled(world)
     end_for_good(world)
     world.promise(3, b"b", reg_id=78)
-    change = world.core.begin(ORDERS, 3, BEGUN_ANEW, MEMBERSHIP, b"b", INCARNATION, 2)
+    change = world.core.begin(ORDERS, BeginRecord(BEGUN_ANEW, MEMBERSHIP, 2), b"b", INCARNATION)
     assert world.done(change) == 0
     stream = world.open(3, b"b")
     assert world.append(stream, batch(0, 9, 3))
@@ -145,13 +148,13 @@ def test_nothing_begins_between_messages_that_are_being_removed() -> None:
     filled(world)
     known = end(world)
     world.write(world.core.identities.became_durable(known, world.core.reg_ids))
-    missed = Missed(BEGUN_ANEW, MEMBERSHIP, b"b", None, generation=2)
+    missed = Missed(BeginRecord(BEGUN_ANEW, MEMBERSHIP, 2), b"b", None)
     with pytest.raises(NotRegistered, match="removing"):
         world.core.adopt(ORDERS, missed)
     while not known.emptied:
         world.write(world.core.identities.purge(known, world.storage, 9, world.core.reg_ids))
     world.done(world.core.adopt(ORDERS, missed))
-    assert world.core.sources[ORDERS].registration.begun_epoch == 3
+    assert world.core.sources[ORDERS].registration.begun.epoch == 3
 
 
 def test_an_end_is_adopted_like_any_begin() -> None:
@@ -160,8 +163,8 @@ def test_an_end_is_adopted_like_any_begin() -> None:
         if known_before:
             filled(world)
         lineage = Lineage((Term(2, 0),))
-        missed = Missed(lineage, MEMBERSHIP, b"ends", None, generation=2)
-        assert missed.ended
+        missed = Missed(BeginRecord(lineage, MEMBERSHIP, 2), b"ends", None)
+        assert missed.begun.ended
         world.done(world.core.adopt(ORDERS, missed))
         known = world.core.identities.ended[ORDERS]
         assert (known.epoch, known.former is not None) == (2, known_before)
@@ -188,7 +191,10 @@ def test_an_owner_that_another_instance_has_followed_ends_nothing() -> None:
     world.promise(2, b"b", take_over=True)
     world.done(
         world.core.begin(
-            ORDERS, 2, Lineage((*FIRST_LINEAGE.terms, Term(2, 30))), MEMBERSHIP, b"b", INCARNATION
+            ORDERS,
+            BeginRecord(Lineage((*FIRST_LINEAGE.terms, Term(2, 30))), MEMBERSHIP),
+            b"b",
+            INCARNATION,
         )
     )
     with pytest.raises(Fenced):
@@ -248,7 +254,7 @@ def test_an_unknown_source_leaves_only_the_promise_of_its_end() -> None:
         assert one.core.sources == {}
         with pytest.raises(Fenced):
             one.promise(1)
-        assert one.promise(3).registration.begun_epoch == 0
+        assert one.promise(3).registration.begun.epoch == 0
 
 
 def test_the_receivers_of_an_ended_stream_do_not_come_back() -> None:
@@ -270,9 +276,9 @@ def test_an_end_is_durable_once_a_stable_set_has_it() -> None:
     assert not is_durable(known, view())
     assert not is_durable(known, view(answer("s2", knowledge()), answer("s3")))
     assert is_durable(known, view(answer("s2", ended_knowledge())))
-    later = knowledge(begun_epoch=3, lineage=BEGUN_ANEW, generation=2)
+    later = knowledge(lineage=BEGUN_ANEW, generation=2)
     assert is_durable(known, view(answer("s2", later))), "it began what came after the end"
-    without = knowledge(begun_epoch=3)
+    without = knowledge(epoch=3)
     assert not is_durable(known, view(answer("s2", without))), "it never heard of the end"
 
 
@@ -291,7 +297,7 @@ def test_an_end_is_told_until_every_store_that_it_names_has_it() -> None:
     assert not may_be_unlisted(known, view(settled))
     assert not may_be_unlisted(known, view(settled, answer("s3", limbo=True)))
     assert may_be_unlisted(known, view(settled, answer("s3")))
-    later = answer("s3", knowledge(begun_epoch=3, lineage=BEGUN_ANEW, generation=2))
+    later = answer("s3", knowledge(lineage=BEGUN_ANEW, generation=2))
     assert may_be_unlisted(known, view(settled, later))
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tests.begun import rebegun
 from tests.store.ended import answer, ended_knowledge, filled, knowledge
 from tests.store.support import FIRST_LINEAGE, ORDERS, World
 
-from quorate.protocol.lineage import NO_LINEAGE
+from quorate.protocol.begin import NOT_BEGUN, BeginRecord
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.rules.finished import closed_elsewhere, is_finished, is_over_everywhere
@@ -57,7 +58,7 @@ def _promised_again(state: SourceState) -> None:
 
 
 def _never_begun(state: SourceState) -> None:
-    state.registration = replace(state.registration, begun_epoch=0, promised_epoch=0)
+    state.registration = replace(state.registration, begun=NOT_BEGUN, promised_epoch=0)
 
 
 def _holds_a_message(state: SourceState) -> None:
@@ -116,7 +117,7 @@ def test_a_store_that_missed_the_close_hears_of_it_from_one_where_it_is_finished
     assert closed_elsewhere(state, [knowledge(), known])
     for other in (
         replace(known, finished=False),
-        replace(known, begun_epoch=2, promised_epoch=2),
+        rebegun(replace(known, promised_epoch=2), epoch=2),
         replace(known, promised_to=b"another instance"),
         replace(known, stable_upto=30),
     ):
@@ -142,9 +143,11 @@ def test_it_is_over_everywhere_once_each_store_said_so() -> None:
 def test_a_store_that_forgot_it_does_not_adopt_it_from_one_that_has_not() -> None:
     policy = Policy.majority_of(["s1", "s2"])
     membership = Membership((policy,), (policy,))
-    peer = PeerView("s2:1", "s2", 1, FIRST_LINEAGE, membership, promised_to=b"a", finished=True)
+    peer = PeerView(
+        "s2:1", "s2", BeginRecord(FIRST_LINEAGE, membership), promised_to=b"a", finished=True
+    )
     assert begin_to_adopt(OwnView("s1"), [peer]) is None
     assert begin_to_adopt(OwnView("s1"), [replace(peer, finished=False)]) is not None
     # One that promised it something has a part in it, and catches up.
-    own = OwnView("s1", 1, 0, NO_LINEAGE, promised_to=b"a")
+    own = OwnView("s1", 1, NOT_BEGUN, promised_to=b"a")
     assert begin_to_adopt(own, [peer]) is peer

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from tests import seams
+from tests.begun import rebegun
 from tests.store.support import FIRST_LINEAGE, ORDERS, World, batch
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.bookmarks import NO_PLACE, Place
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
@@ -40,8 +42,8 @@ def peer(upto: int, lineage: Lineage = FIRST_LINEAGE, **changes: Any) -> SourceK
                   term.epoch)
         for at, term in enumerate(lineage.terms)
     )  # fmt: skip
-    known = SourceKnowledge(begun_epoch=lineage.epoch, lineage=lineage, held=held, stable_upto=upto)
-    return replace(known, **changes)
+    known = SourceKnowledge(begun=BeginRecord(lineage), held=held, stable_upto=upto)
+    return rebegun(known, **changes)
 
 
 def test_a_store_lacks_what_a_peer_has_and_is_stable() -> None:
@@ -88,7 +90,7 @@ def test_what_a_later_epoch_did_not_keep_is_no_use() -> None:
 
 def test_of_a_peer_that_missed_an_epoch_only_what_was_kept_counts() -> None:
     state = own(39)
-    state.registration = replace(state.registration, lineage=SECOND_LINEAGE)
+    state.registration = rebegun(state.registration, lineage=SECOND_LINEAGE)
     assert lack(state, peer(99)) is None
 
 

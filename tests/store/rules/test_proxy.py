@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.begun import rebegun
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import Range, RangeSet
@@ -20,9 +22,7 @@ def party(store: str, upto: int = 9, stable_upto: int = 4, asked: float = 0.0) -
     return Party(
         store,
         f"incarnation of {store}".encode(),
-        1,
-        LINEAGE,
-        MEMBERSHIP,
+        BeginRecord(LINEAGE, MEMBERSHIP),
         RangeSet((Range(0, upto),)),
         stable_upto,
         asked=asked,
@@ -46,18 +46,18 @@ def test_every_store_with_the_state_announces_it() -> None:
     "lacking",
     [
         replace(party("b"), limbo=True),
-        replace(party("b"), begun_epoch=0),
-        replace(party("b"), begun_epoch=1),
+        rebegun(party("b"), epoch=0),
+        rebegun(party("b"), epoch=1),
     ],
 )
 def test_a_store_without_the_state_of_the_newest_epoch_announces_nothing(lacking: Party) -> None:
-    a, c = (replace(party(name), begun_epoch=2) for name in "ac")
+    a, c = (rebegun(party(name), epoch=2) for name in "ac")
     assert announcers(lacking, [a, c]) == ()
     assert among(a, lacking, c) == (a, c)
 
 
 def test_what_no_store_has_begun_nobody_announces() -> None:
-    assert announcers(replace(party("a"), begun_epoch=0), []) == ()
+    assert announcers(rebegun(party("a"), epoch=0), []) == ()
 
 
 def test_a_source_that_streams_to_anyone_is_not_away() -> None:
@@ -67,7 +67,7 @@ def test_a_source_that_streams_to_anyone_is_not_away() -> None:
 
 def test_another_store_under_its_own_name_counts_for_nothing() -> None:
     a = party("a")
-    assert among(a, replace(a, begun_epoch=2, live=True), party("b")) == (a, party("b"))
+    assert among(a, rebegun(replace(a, live=True), epoch=2), party("b")) == (a, party("b"))
 
 
 # What is stable.
@@ -110,8 +110,7 @@ def test_what_was_seen_of_another_lineage_does_not_count() -> None:
     assert gathering.look(1.0, among(party("a", asked=0.5), party("b", asked=0.5))) == 4
     later = LINEAGE.extended(4, 2)
     anew = [
-        replace(party(name, asked=2.0), begun_epoch=2, promised_epoch=2, lineage=later)
-        for name in "ab"
+        rebegun(replace(party(name, asked=2.0), promised_epoch=2), lineage=later) for name in "ab"
     ]
     assert gathering.look(2.5, among(*anew)) == 4, "b may have been wiped before a had its 9"
     again = [replace(each, asked=3.0) for each in anew]
@@ -138,7 +137,7 @@ def test_one_store_alone_makes_nothing_stable() -> None:
 def test_without_policies_nothing_more_becomes_stable(membership: Membership | None) -> None:
     gathering = Gathering()
     for now in range(3):
-        parties = (replace(party(name, asked=now), membership=membership) for name in "abc")
+        parties = (rebegun(party(name, asked=now), membership=membership) for name in "abc")
         assert gathering.look(now + 0.5, among(*parties)) == 4
 
 
@@ -146,7 +145,7 @@ def test_every_policy_of_the_record_must_agree() -> None:
     membership = Membership((POLICY,), (Policy.majority_of("cde"),))
     gathering = Gathering()
     for now, names, upto in ((0, "abc", 4), (1, "abc", 4), (2, "abcd", 4), (3, "abcd", 9)):
-        parties = (replace(party(name, asked=now), membership=membership) for name in names)
+        parties = (rebegun(party(name, asked=now), membership=membership) for name in names)
         assert gathering.look(now + 0.5, among(*parties)) == upto
 
 
@@ -166,7 +165,7 @@ def test_under_all_active_every_store_that_answers_must_hold_it() -> None:
     for now in range(3):
         made = among(
             *(
-                replace(party(name, upto, asked=now), membership=membership)
+                rebegun(party(name, upto, asked=now), membership=membership)
                 for name, upto in (("a", 9), ("b", 9), ("c", 6))
             )
         )
@@ -182,7 +181,10 @@ def test_under_all_active_a_store_that_takes_messages_again_must_hold_it_too() -
         made = (("a", 9, True), ("b", 9, True), ("c", upto, takes_data))
         return among(
             *(
-                replace(party(name, reach, asked=asked), membership=membership, takes_data=takes)
+                rebegun(
+                    replace(party(name, reach, asked=asked), takes_data=takes),
+                    membership=membership,
+                )
                 for name, reach, takes in made
             )
         )
@@ -214,10 +216,9 @@ def _looked(rule: IntragroupRule, *held_by: str) -> int:
     gathering = Gathering()
     for at in (1.0, 2.0):
         parties = [
-            replace(
-                party(name, 9 if name in held_by else 4, asked=at),
+            rebegun(
+                replace(party(name, 9 if name in held_by else 4, asked=at), takes_data=name != "c"),
                 membership=membership,
-                takes_data=name != "c",
             )
             for name in "abc"
         ]

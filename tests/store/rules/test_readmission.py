@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, product
+from typing import Any
 
 import pytest
+from tests.begun import rebegun
 from tests.store.ended import ended_knowledge
 from tests.store.support import ORDERS
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
@@ -34,18 +37,16 @@ UNKNOWN = SourceKnowledge()
 
 
 def begun(
-    upto: int = NOTHING, epoch: int = 1, policy: Policy = THREE, **changes: object
+    upto: int = NOTHING, epoch: int = 1, policy: Policy = THREE, **changes: Any
 ) -> SourceKnowledge:
     """What a store knows that has begun an epoch and holds everything up to a number."""
     knowledge = SourceKnowledge(
         promised_epoch=epoch,
         promised_to=b"i",
-        begun_epoch=epoch,
-        lineage=Lineage((Term(epoch, 0),)),
-        membership=Membership((policy,), (policy,)),
+        begun=BeginRecord(Lineage((Term(epoch, 0),)), Membership((policy,), (policy,))),
         held=(HeldRange(0, upto, epoch),) if upto >= 0 else (),
     )
-    return replace(knowledge, **changes)  # type: ignore[arg-type]
+    return rebegun(knowledge, **changes)
 
 
 def said(store: str, knowledge: SourceKnowledge | None, limbo: bool = False) -> PeerAnswer:
@@ -107,10 +108,10 @@ def test_who_says_nothing_of_it_is_asked_first() -> None:
 
 
 def test_an_end_at_a_peer_is_taken_over_as_the_newest_begin() -> None:
-    still, gone = begun(9), ended_knowledge(2, membership=begun(9).membership)
+    still, gone = begun(9), ended_knowledge(2, membership=begun(9).begun.membership)
     for own in (UNKNOWN, begun(9)):
         adoption = adopted({"b": still, "c": gone}, own)
-        assert (adoption.begun_epoch, adoption.ended, adoption.floor) == (2, True, NOTHING)
+        assert (adoption.begun.epoch, adoption.begun.ended, adoption.floor) == (2, True, NOTHING)
         assert not adoption.fetch
     assert isinstance(decide({"b": still, "c": gone}, limbo="c"), Stay)
 
@@ -119,7 +120,7 @@ def test_what_began_after_an_end_counts_and_nothing_older() -> None:
     lineage = Lineage((Term(3, 0),))
     new = begun(4, 3, lineage=lineage, held=(HeldRange(0, 4, 3),), generation=2)
     adoption = adopted({"b": new, "c": begun(9)})
-    assert (adoption.begun_epoch, adoption.generation, adoption.ended) == (3, 2, False)
+    assert (adoption.begun.epoch, adoption.begun.generation, adoption.begun.ended) == (3, 2, False)
     assert adoption.fetch == RangeSet([Range(0, 4)])
 
 
@@ -143,7 +144,7 @@ def test_a_source_that_nobody_began_needs_every_peer() -> None:
     assert isinstance(decide({"b": promised, "c": None}, others="bcd"), Stay)
     adoption = adopted({"b": promised, "c": None, "d": None}, others="bcd")
     assert (adoption.promised_epoch, adoption.promised_to) == (4, b"i")
-    assert adoption.lineage == Lineage()
+    assert adoption.begun.lineage == Lineage()
     assert not adoption.fetch
 
 
@@ -166,7 +167,7 @@ def test_what_belongs_to_no_lineage_in_force_is_fetched_again() -> None:
     newer = begun(9, 2, lineage=Lineage((Term(1, 0), Term(2, 4))))
     newer = replace(newer, held=(HeldRange(0, 3, 1), HeldRange(4, 9, 2)))
     adoption = adopted({"b": newer, "c": newer}, begun(9))
-    assert adoption.lineage == newer.lineage
+    assert adoption.begun.lineage == newer.begun.lineage
     assert adoption.fetch == RangeSet([Range(4, 9)])
 
 
@@ -194,7 +195,7 @@ def test_of_two_instances_that_were_promised_one_epoch_neither_is_let_in() -> No
     higher = replace(other, promised_epoch=7)
     adoption = adopted({"b": one, "c": higher})
     assert (adoption.promised_epoch, adoption.promised_to) == (7, b"other")
-    assert adoption.begun_epoch == 1
+    assert adoption.begun.epoch == 1
 
 
 def test_the_highest_of_each_receiver_counts() -> None:
@@ -246,7 +247,7 @@ def test_a_confirmed_begin_needs_the_former_stores_no_more() -> None:
     confirmed = begun(9, membership=Membership((), (THREE,)))
     assert isinstance(decide({"b": moving, "c": moving}), Stay)
     adoption = adopted({"b": moving, "c": confirmed})
-    assert adoption.membership == confirmed.membership
+    assert adoption.begun.membership == confirmed.begun.membership
 
 
 def test_a_begin_that_names_no_stores_leaves_it_in_limbo() -> None:

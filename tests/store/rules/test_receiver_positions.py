@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.begun import rebegun
 from tests.store.support import ORDERS, TRADES, World, batch
 
 from quorate.protocol.identity import SourceName
@@ -144,8 +145,8 @@ def by_hand(world: World) -> World:
 def test_who_left_by_hand_learns_of_the_receivers_that_it_misses(world: World) -> None:
     world = by_hand(world)
     lineage = _state(world).lineage
-    b = replace(known(r1=(9, 9, 9), r2=(2, 3, 2)), lineage=lineage)
-    c = replace(known(r2=(2, 4, 2)), lineage=lineage)
+    b = rebegun(known(r1=(9, 9, 9), r2=(2, 3, 2)), lineage=lineage)
+    c = rebegun(known(r2=(2, 4, 2)), lineage=lineage)
     assert learn(world, b=b) == {1: 8}, "one of three does not know all"
     assert _state(world).registration.may_miss_receivers
     assert learn(world, b=b, c=c) == {1: 8, 2: 4}

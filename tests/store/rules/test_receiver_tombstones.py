@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
+from tests.begun import rebegun
 from tests.store.ended import MEMBERSHIP, end_for_good
 from tests.store.support import FIRST_LINEAGE, INCARNATION, ORDERS, World, batch
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import Deregistered, Fenced
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
@@ -223,7 +226,7 @@ def test_it_stays_where_a_store_hears_of_the_stream_that_begins_anew_first(world
     register(world, 3)
     world.promise(5)
     lineage = Lineage((Term(5, 0),))
-    world.done(world.core.begin(ORDERS, 5, lineage, MEMBERSHIP, b"a", INCARNATION, generation=2))
+    world.done(world.core.begin(ORDERS, BeginRecord(lineage, MEMBERSHIP, 2), b"a", INCARNATION))
     assert not state(world).receivers
     assert known_epoch(world) == 3
     assert state(world.restarted()).registration.spent_receiver_epoch == 3
@@ -254,16 +257,23 @@ def test_the_highest_end_counts_and_is_settled_if_all_say_so() -> None:
 
 
 def test_what_is_said_of_a_stream_that_is_over_ends_nobody() -> None:
-    old = SourceKnowledge(begun_epoch=2, ended_receivers=(ended(9),))
-    new = SourceKnowledge(begun_epoch=4, generation=3, ended_receivers=(ended(1),))
+    old = SourceKnowledge(begun=BeginRecord(Lineage((Term(2, 0),))), ended_receivers=(ended(9),))
+    new = SourceKnowledge(
+        begun=BeginRecord(Lineage((Term(4, 0),)), generation=3), ended_receivers=(ended(1),)
+    )
     assert merged((old, new)) == {SESSION: End(1)}
-    assert merged((old, SourceKnowledge(begun_epoch=3, generation=3))) == {}
+    assert (
+        merged((old, SourceKnowledge(begun=BeginRecord(Lineage((Term(3, 0),)), generation=3))))
+        == {}
+    )
 
 
 def test_news_are_what_is_higher_and_not_settled_and_not_from_limbo(world: World) -> None:
-    def heard(**more: object) -> list[tuple[int, int]]:
-        told = SourceKnowledge(begun_epoch=1, ended_receivers=(ended(3),))
-        return list(news(state(world), [replace(told, **more)]))  # type: ignore[arg-type]
+    def heard(**more: Any) -> list[tuple[int, int]]:
+        told = SourceKnowledge(
+            begun=BeginRecord(Lineage((Term(1, 0),))), ended_receivers=(ended(3),)
+        )
+        return list(news(state(world), [rebegun(told, **more)]))
 
     assert heard() == [(SESSION, 3)]
     assert heard(limbo=True) == []
@@ -277,7 +287,7 @@ def test_news_are_what_is_higher_and_not_settled_and_not_from_limbo(world: World
 
 
 def heard(asked: float = 1.0, limbo: bool = False, **known: object) -> Heard:
-    knowledge = SourceKnowledge(begun_epoch=1, limbo=limbo, **known)  # type: ignore[arg-type]
+    knowledge = SourceKnowledge(begun=BeginRecord(Lineage((Term(1, 0),))), limbo=limbo, **known)  # type: ignore[arg-type]
     answer = PeerAnswer("b", "b:1", b"b", sources={ORDERS: knowledge})
     return Heard(answer, asked, asked, 0.0)
 
@@ -336,7 +346,7 @@ class Peer:
     def knows(self) -> SourceKnowledge:
         state = self.world.core.sources[ORDERS]
         return SourceKnowledge(
-            begun_epoch=1,
+            begun=BeginRecord(Lineage((Term(1, 0),))),
             receivers=tuple(statuses(state)),
             ended_receivers=tuple(ended_receivers(state)),
         )

@@ -4,7 +4,9 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from tests.begun import rebegun
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.policy import Group, Membership, Policy
@@ -48,8 +50,7 @@ def test_what_is_lacking_in_every_small_world(live: bool) -> None:
             own = OwnView(
                 "a",
                 1,
-                1,
-                FIRST,
+                BeginRecord(FIRST),
                 held,
                 held.high + 1,
                 min(stable, 2),
@@ -67,7 +68,7 @@ def test_what_is_lacking_in_every_small_world(live: bool) -> None:
 
 
 def test_nothing_below_where_the_stream_begins_is_lacking() -> None:
-    own = OwnView("a", 2, 2, Lineage((Term(2, 10),)), RangeSet([Range(12, 20)]), 21, 30)
+    own = OwnView("a", 2, BeginRecord(Lineage((Term(2, 10),))), RangeSet([Range(12, 20)]), 21, 30)
     assert list(lacking(own, 30)) == [Range(10, 11), Range(21, 30)]
     assert not lacking(OwnView("a"), NOTHING)
 
@@ -87,42 +88,46 @@ def test_nothing_below_where_the_stream_begins_is_lacking() -> None:
 def test_a_begin_that_was_missed_is_taken_over(
     promised: int, begun: int, theirs: int, adopted: bool
 ) -> None:
-    own = OwnView("c", promised, begun, FIRST if begun else NO_LINEAGE)
+    own = OwnView("c", promised, BeginRecord(FIRST if begun else NO_LINEAGE))
     lineage = Lineage((Term(theirs, 0),)) if theirs else NO_LINEAGE
-    peer = PeerView("there", "a", theirs, lineage, RECORD if theirs else None, answered=True)
+    peer = PeerView("there", "a", BeginRecord(lineage, RECORD if theirs else None), answered=True)
     assert begin_to_adopt(own, [peer]) == (peer if adopted else None)
 
 
 def test_only_a_begin_that_names_this_store_and_only_the_newest() -> None:
-    own = OwnView("c", 1, 1, FIRST)
+    own = OwnView("c", 1, BeginRecord(FIRST))
     other = Policy.majority_of("abd")
-    stranger = PeerView("1", "a", 5, THIRD, Membership((other,), (other,)), answered=True)
-    older = PeerView("2", "b", 2, SECOND, RECORD, answered=True)
-    newer = PeerView("3", "a", 3, THIRD, RECORD, answered=True)
-    moving = PeerView("4", "a", 4, THIRD, Membership((ABC,), (other,)), answered=True)
+    stranger = PeerView("1", "a", BeginRecord(THIRD, Membership((other,), (other,))), answered=True)
+    older = PeerView("2", "b", BeginRecord(SECOND, RECORD), answered=True)
+    newer = PeerView("3", "a", BeginRecord(THIRD, RECORD), answered=True)
+    moving = PeerView("4", "a", BeginRecord(THIRD, Membership((ABC,), (other,))), answered=True)
     assert begin_to_adopt(own, [stranger]) is None
     assert begin_to_adopt(own, [older, newer, stranger]) == newer
     assert begin_to_adopt(own, [older, moving, newer]) == moving, "it came from this store"
-    assert begin_to_adopt(own, [PeerView("5", "a", 9, THIRD)]) is None, "no record, no names"
+    assert begin_to_adopt(own, [PeerView("5", "a", BeginRecord(THIRD))]) is None, (
+        "no record, no names"
+    )
 
 
 def test_a_replica_adopts_the_begin_of_a_source_that_sends_to_it() -> None:
     told = SourceInformation(epoch=3, stores=[StoreEntry(name="dr", address="h:9")])
-    peer = PeerView("1", "a", 3, THIRD, RECORD, answered=True, information=told)
-    own = OwnView("d", 1, 1, FIRST, address="h:9")
+    peer = PeerView("1", "a", BeginRecord(THIRD, RECORD), answered=True, information=told)
+    own = OwnView("d", 1, BeginRecord(FIRST), address="h:9")
     assert begin_to_adopt(own, [peer]) == peer
     assert begin_to_adopt(replace(own, address="h:8"), [peer]) is None
     older = SourceInformation(epoch=2, stores=told.stores)
     assert begin_to_adopt(own, [replace(peer, information=older)]) is None, "of another epoch"
     spare = Policy((Group("g", ("a", "b", "c"), backups=("dr",)),))
     record = Membership((spare,), (spare,))
-    assert begin_to_adopt(own, [replace(peer, membership=record)]) is None, "a backup"
+    assert begin_to_adopt(own, [rebegun(peer, membership=record)]) is None, "a backup"
 
 
 def test_one_that_a_backup_stands_in_for_adopts_a_begin_while_it_can_not_read_something() -> None:
     stands_in = Policy((Group("g", ("a", "b", "d"), backups=("c",)),))
-    peer = PeerView("1", "a", 3, THIRD, Membership((stands_in,), (stands_in,)), answered=True)
-    own = OwnView("c", 1, 1, FIRST, unreadable=RangeSet([Range(7, 7)]))
+    peer = PeerView(
+        "1", "a", BeginRecord(THIRD, Membership((stands_in,), (stands_in,))), answered=True
+    )
+    own = OwnView("c", 1, BeginRecord(FIRST), unreadable=RangeSet([Range(7, 7)]))
     assert begin_to_adopt(own, [peer]) == peer
     assert begin_to_adopt(replace(own, unreadable=RangeSet()), [peer]) is None
     assert begin_to_adopt(replace(own, store="e"), [peer]) is None
@@ -135,8 +140,8 @@ def test_one_that_a_backup_stands_in_for_adopts_a_begin_while_it_can_not_read_so
 def test_stable_is_as_far_as_anyone_was_told_in_the_same_lineage(
     lineage: Lineage, told: int, expected: int
 ) -> None:
-    own = OwnView("a", 1, 1, FIRST, stable_upto=20)
-    peer = PeerView("there", "b", lineage.epoch, lineage, RECORD, (), told, True)
+    own = OwnView("a", 1, BeginRecord(FIRST), stable_upto=20)
+    peer = PeerView("there", "b", BeginRecord(lineage, RECORD), (), told, True)
     assert stable_upto(own, [peer]) == expected
     assert comparable_upto(own, peer) == min(
         20, told, 49 if lineage is SECOND else 39 if lineage is THIRD else 10**9
@@ -146,14 +151,14 @@ def test_stable_is_as_far_as_anyone_was_told_in_the_same_lineage(
 
 
 def test_who_has_most_is_asked_first_and_who_says_nothing_last() -> None:
-    own = OwnView("a", 1, 2, SECOND, RangeSet([Range(0, 9)]), 10, 79)
+    own = OwnView("a", 1, BeginRecord(SECOND), RangeSet([Range(0, 9)]), 10, 79)
     wanted = lacking(own, 79)
-    little = PeerView("1", "b", 2, SECOND, RECORD, (HeldRange(0, 19, 1),), 79, True)
+    little = PeerView("1", "b", BeginRecord(SECOND, RECORD), (HeldRange(0, 19, 1),), 79, True)
     much = PeerView(
-        "2", "c", 2, SECOND, RECORD, (HeldRange(0, 59, 1), HeldRange(60, 79, 2)), 79, True
+        "2", "c", BeginRecord(SECOND, RECORD), (HeldRange(0, 59, 1), HeldRange(60, 79, 2)), 79, True
     )
     silent = PeerView("3")
-    void = PeerView("4", "d", 1, FIRST, RECORD, (HeldRange(50, 79, 1),), 79, True)
+    void = PeerView("4", "d", BeginRecord(FIRST, RECORD), (HeldRange(50, 79, 1),), 79, True)
     found = errands(wanted, own, [silent, void, little, much])
     assert [(errand.peer.address, errand.wanted) for errand in found] == [
         ("2", Range(10, 49)),
@@ -166,7 +171,7 @@ def test_who_has_most_is_asked_first_and_who_says_nothing_last() -> None:
 def test_what_was_lost_turned_up_and_rotted_is_fetched_again() -> None:
     """Nobody needs it, but a store that can not read what it has is doubted until it can."""
     lost = RangeSet([Range(3, 6)])
-    own = OwnView("a", 1, 1, FIRST, RangeSet([Range(0, 4)]), 10, 9, losses=lost)
+    own = OwnView("a", 1, BeginRecord(FIRST), RangeSet([Range(0, 4)]), 10, 9, losses=lost)
     assert list(lacking(own, 9)) == [Range(7, 9)]
     own = replace(own, unreadable=RangeSet([Range(4, 4)]))
     assert list(lacking(own, 9)) == [Range(4, 4), Range(7, 9)]

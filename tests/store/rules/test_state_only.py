@@ -14,13 +14,13 @@ from tests.store.support import (
     information,
 )
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import Fenced, InvalidArgument
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Decision, Promise, decide
-from quorate.protocol.wire import membership_to_wire
 from quorate.store.rules import repair_plan
 from quorate.store.rules.archive_restore import (
     History,
@@ -44,7 +44,7 @@ from quorate.store.rules.state_only import (
 )
 from quorate.store.tasks.peer_views import own_view
 
-RECORD = membership_to_wire(Membership((Policy.majority_of("abc"),), (Policy.majority_of("abc"),)))
+RECORD = Membership((Policy.majority_of("abc"),), (Policy.majority_of("abc"),))
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_it_says_truthfully_that_it_holds_nothing(world: World) -> None:
     promised = world.promise(2, take_over=True)
     assert promised.held == ()
     assert promised.limbo == ""
-    assert promised.registration.begun_epoch == 1
+    assert promised.registration.begun.epoch == 1
 
 
 def test_it_keeps_registrations_and_positions_on_the_disk(world: World) -> None:
@@ -86,7 +86,7 @@ def test_it_keeps_registrations_and_positions_on_the_disk(world: World) -> None:
     world.write(world.receivers.acknowledge(ORDERS, 0x20, 1, 6, 1, b"r"))
     after = world.restarted()
     state = after.core.sources[ORDERS]
-    assert state.registration.begun_epoch == 1
+    assert state.registration.begun.epoch == 1
     assert state.receivers[0x20].acknowledged_upto == 6
     assert state.held.stable_upto == 7
 
@@ -143,7 +143,7 @@ def test_what_is_stable_elsewhere_is_not_repaired_into_it(world: World) -> None:
 
 
 def test_an_archive_gives_it_the_lineage_and_no_messages(world: World) -> None:
-    history = History(ORDERS, FIRST_LINEAGE, RECORD, 0, 99, information=information())
+    history = History(ORDERS, BeginRecord(FIRST_LINEAGE, RECORD), 0, 99, information=information())
     refill = world.done(open_refill(world.core, history))
     state = refill.state
     assert (state.lineage, state.held.stable_upto, state.limbo) == (FIRST_LINEAGE, 99, "")
@@ -218,9 +218,7 @@ def begun(policy: Policy, ranges: RangeSet) -> SourceKnowledge:
     return SourceKnowledge(
         promised_epoch=1,
         promised_to=b"i",
-        begun_epoch=1,
-        lineage=FIRST_LINEAGE,
-        membership=Membership((policy,), (policy,)),
+        begun=BeginRecord(FIRST_LINEAGE, Membership((policy,), (policy,))),
         held=tuple(HeldRange(each.first, each.last, 1) for each in ranges),
     )
 
@@ -274,9 +272,7 @@ def _said(store: str, knowledge: SourceKnowledge) -> PeerAnswer:
 def _finds(policy: Policy, has: Mapping[str, RangeSet], stable_upto: int) -> None:
     promises = {
         store: Promise(
-            1,
-            FIRST_LINEAGE,
-            Membership((policy,), (policy,)),
+            BeginRecord(FIRST_LINEAGE, Membership((policy,), (policy,))),
             tuple(HeldRange(each.first, each.last, 1) for each in ranges),
         )
         for store, ranges in has.items()
@@ -292,14 +288,14 @@ def test_a_wiped_one_that_never_held_anything_takes_over_all_but_the_messages() 
     left = leave("a", "a:1", ORDERS, SourceKnowledge(), answers, ["b:1", "c:1"], False)
     assert isinstance(left, Adoption)
     assert not left.fetch
-    assert (left.promised_epoch, left.begun_epoch, left.floor) == (1, 1, 99)
+    assert (left.promised_epoch, left.begun.epoch, left.floor) == (1, 1, 99)
 
 
 def test_leaving_limbo_opens_no_hole(world: World) -> None:
     world.stream()
     state = world.core.sources[ORDERS]
     world.write(state.enter_limbo("wiped"))
-    adoption = Adoption(1, b"a", 1, Lineage((Term(1, 0),)), stable_upto=99, floor=99)
+    adoption = Adoption(1, b"a", BeginRecord(Lineage((Term(1, 0),))), stable_upto=99, floor=99)
     assert world.done(world.core.leave_limbo(state, adoption)) is True
     assert (state.limbo, state.held.stable_upto, state.holes()) == ("", 99, [])
     assert world.restarted(takes_data=True).core.sources[ORDERS].held.next_sequence == 0

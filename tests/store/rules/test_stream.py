@@ -12,6 +12,7 @@ from tests.store.support import (
     stored,
 )
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import (
     Closed,
     ContentConflict,
@@ -278,7 +279,7 @@ def test_what_was_fetched_for_a_deleted_source_is_not_taken_for_the_one_after_it
     holed.stream()
     assert holed.core.streams.fill(before, batch(10, 19), Range(10, 29)) == Change(None)
     assert not holed.core.sources[ORDERS].held.ranges
-    adoption = Adoption(1, b"a", lineage=before.lineage)
+    adoption = Adoption(1, b"a", begun=BeginRecord(before.lineage))
     assert holed.core.leave_limbo(before, adoption) == Change(False)
 
 

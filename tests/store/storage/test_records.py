@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.support import information
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Group, Membership, Policy
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.store.rules.identity_records import (
@@ -36,11 +38,10 @@ from quorate.store.storage.records import (
     unpack_receiver,
     unpack_registration,
 )
-from quorate.v1.messages_pb2 import Group, Membership, Policy
 
 u64 = st.integers(0, 2**64 - 1)
 sequence = st.integers(0, 2**63 - 1)
-lineages = st.lists(st.tuples(u64, sequence), max_size=5).map(
+lineages = st.lists(st.tuples(st.integers(1, 2**64 - 1), sequence), max_size=5).map(
     lambda pairs: Lineage(
         tuple(
             Term(epoch, first)
@@ -58,7 +59,6 @@ lineages = st.lists(st.tuples(u64, sequence), max_size=5).map(
     topic=st.text(st.characters(codec="utf-8"), max_size=60),
     session_id=u64,
     promised=u64,
-    begun=st.integers(1, 2**64 - 1),
     instance=st.binary(max_size=64),
     lineage=lineages,
     clean=st.booleans(),
@@ -69,24 +69,20 @@ def test_a_registration_comes_back(
     topic: str,
     session_id: int,
     promised: int,
-    begun: int,
     instance: bytes,
     lineage: Lineage,
     clean: bool,
     ended: int,
     spent: int,
 ) -> None:
-    membership = Membership(to_policies=[Policy(groups=[Group(name="g", stores=["a", "b"])])])
+    membership = Membership((), (Policy((Group("g", ("a", "b")),)),))
     record = Registration(
         SourceName(topic, session_id),
         promised,
         instance,
-        begun,
-        lineage,
-        membership,
+        BeginRecord(lineage, membership, ended),
         information(),
         clean,
-        generation=ended,
         by_take_over=clean,
         fences=not clean,
         spent_receiver_epoch=spent,

@@ -16,12 +16,12 @@ from quorate.protocol.errors import ContentConflict, InvalidArgument
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
-from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.protocol.wire import source_to_wire
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
 POLICY = Policy.majority_of(("a", "b", "c"))
-RECORD = membership_to_wire(Membership((POLICY,), (POLICY,)))
+RECORD = Membership((POLICY,), (POLICY,))
 FIRST = Lineage((Term(1, 0),))
 SECOND = Lineage((Term(1, 0), Term(2, 10)))
 LOGGED = "holds? other content|taking over a begin|settled by an operator|refused ContentConflict"

@@ -21,6 +21,7 @@ from tests.store.support import (
     information,
 )
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import StorageFailed
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
@@ -123,7 +124,9 @@ def _fill(setup: Setup) -> Any:
 
 def _begin(setup: Setup) -> Any:
     setup.world.promise(2, b"b", take_over=True)
-    return lambda: setup.core.begin(ORDERS, 2, SECOND_LINEAGE, MEMBERSHIP, b"b", INCARNATION)
+    return lambda: setup.core.begin(
+        ORDERS, BeginRecord(SECOND_LINEAGE, MEMBERSHIP), b"b", INCARNATION
+    )
 
 
 def _accept_a_loss(setup: Setup) -> Any:
@@ -136,7 +139,9 @@ def _take_over_what_was_let_go(setup: Setup) -> Any:
 
 def _let_go(setup: Setup) -> Any:
     setup.world.promise(2, b"b", take_over=True)
-    setup.world.done(setup.core.begin(ORDERS, 2, SECOND_LINEAGE, MEMBERSHIP, b"b", INCARNATION))
+    setup.world.done(
+        setup.core.begin(ORDERS, BeginRecord(SECOND_LINEAGE, MEMBERSHIP), b"b", INCARNATION)
+    )
     going = list(entries(setup.storage, setup.state.reg_id, 0, 9))
     return lambda: retention.let_go(setup.storage, setup.state, going)
 
@@ -144,14 +149,14 @@ def _let_go(setup: Setup) -> Any:
 def _leave_limbo(setup: Setup) -> Any:
     setup.core.streams.closed(setup.stream)
     setup.world.write(setup.state.enter_limbo("wiped"))
-    adoption = Adoption(1, b"a", 1, FIRST_LINEAGE, stable_upto=30, retained_from=18)
+    adoption = Adoption(1, b"a", BeginRecord(FIRST_LINEAGE), stable_upto=30, retained_from=18)
     return lambda: setup.core.leave_limbo(setup.state, adoption)
 
 
 def _take_up_an_archive(setup: Setup) -> Any:
     """Its source had gone on elsewhere from 25 on, after others had let go what is below 18."""
     setup.world.write(retention.take_over(setup.storage, setup.state, 18))
-    archived = Archived(SECOND_LINEAGE, MEMBERSHIP, 2, information(), 0, 18, ())
+    archived = Archived(BeginRecord(SECOND_LINEAGE, MEMBERSHIP), 2, information(), 0, 18, ())
     return lambda: setup.core.take_up(ORDERS, archived)
 
 

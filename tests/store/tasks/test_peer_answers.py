@@ -68,7 +68,7 @@ async def test_an_end_that_all_have_is_told_only_to_who_asks_for_it() -> None:
     world.core.identities.ended[ORDERS].unlisted = True
     assert set(await told(world)) == set(await told(world, other)) == {other}
     known = (await told(world, ORDERS))[ORDERS]
-    assert (known.ended, known.begun_epoch, known.limbo) == (True, 2, False)
+    assert (known.begun.ended, known.begun.epoch, known.limbo) == (True, 2, False)
     assert not await told(world, SourceName("orders", 0x98))
 
 

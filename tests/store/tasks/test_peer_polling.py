@@ -120,7 +120,7 @@ async def test_what_a_store_tells_another(tmp_path: Path) -> None:
             assert not heard.answer.limbo
             known = heard.answer.sources[ORDERS]
             assert [(item.first, item.last, item.epoch) for item in known.held] == [(0, 9, 1)]
-            assert (known.begun_epoch, known.promised_epoch, known.live) == (1, 1, True)
+            assert (known.begun.epoch, known.promised_epoch, known.live) == (1, 1, True)
             assert known.promised_to == b"a"
             await stream.close()
 

@@ -26,6 +26,7 @@ from tests.store.support import (
     vouches,
 )
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import InLimbo, NotRegistered
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -33,9 +34,9 @@ from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import Decision, Promise, decide
 from quorate.protocol.wire import (
+    begun_epoch,
     held_from_wire,
     lineage_from_wire,
-    membership_to_wire,
     source_to_wire,
 )
 from quorate.source import Source, SourceOptions
@@ -53,7 +54,7 @@ from quorate.store.turns import Turn
 from quorate.v1 import store_pb2 as store_v1
 
 THREE = Policy.majority_of(NAMES)
-MEMBERSHIP = membership_to_wire(Membership((THREE,), (THREE,)))
+MEMBERSHIP = Membership((THREE,), (THREE,))
 
 
 @pytest.fixture
@@ -196,7 +197,7 @@ async def test_a_stream_that_nobody_tells_is_ended_is_asked_for(
     assert engine is not None
     identities, source = engine.core.identities, engine.core.sources[ORDERS]
     membership, incarnation = (
-        source.registration.membership,
+        source.registration.begun.membership,
         engine.core.standing.record.incarnation,
     )
     assert membership is not None
@@ -220,7 +221,7 @@ async def test_a_stream_that_nobody_tells_is_ended_is_asked_for(
         seams.PEERS_ASK_ABOUT.replace(monkeypatch, real)
         await group.vouching("c")
         told = await client.promise(3, b"other")
-        assert (told.begun_epoch, told.generation, told.limbo) == (2, 2, False)
+        assert (begun_epoch(told.begun), told.begun.generation, told.limbo) == (2, 2, False)
     assert ORDERS not in group.peers("c").inventories()["b"].answer.sources
 
 
@@ -265,9 +266,7 @@ async def test_what_was_promised_before_the_wipe_is_still_promised(group: Group)
 def promise_of(response: store_v1.PromiseResponse) -> Promise:
     """What a source decides from."""
     return Promise(
-        response.begun_epoch,
-        lineage_from_wire(response.lineage),
-        Membership((THREE,), (THREE,)),
+        BeginRecord(lineage_from_wire(response.begun.lineage), Membership((THREE,), (THREE,))),
         held_from_wire(response.held),
         response.stable_upto,
         response.limbo,

@@ -38,7 +38,7 @@ from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import Range
-from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.protocol.wire import begun_epoch, source_to_wire
 from quorate.store.node import StoreNode
 from quorate.store.rpc import (
     service,
@@ -55,7 +55,7 @@ from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
 POLICY = Policy.majority_of(("s1", "s2", "s3"))
-RECORD = membership_to_wire(Membership((POLICY,), (POLICY,)))
+RECORD = Membership((POLICY,), (POLICY,))
 FIRST = Lineage((Term(1, 0),))
 SECOND = Lineage((Term(1, 0), Term(2, 50)))
 
@@ -165,7 +165,7 @@ async def test_a_begin_that_was_missed_is_taken_over_while_the_source_is_away(
     status = await until(two, lambda status: held(status)[-1][1] == 69)
     assert held(status) == [(0, 49, 1), (50, 69, 2)], "and nothing above what is stable"
     (source,) = status.sources
-    assert (source.promised_epoch, source.begun_epoch, source.set_aside) == (2, 2, 10)
+    assert (source.promised_epoch, begun_epoch(source.begun), source.set_aside) == (2, 2, 10)
     assert source.stable_upto == 69
     # Who began comes back to it, with what was not stable.
     await two.promise(2)
@@ -179,7 +179,7 @@ async def test_a_source_that_was_never_heard_of_is_taken_over(group: Group) -> N
     one = await group.start("s1")
     await begin(one)
     await fill(one, 0, 49, 44)
-    stranger = membership_to_wire(Membership((), (Policy.majority_of(("s1", "s8", "s9")),)))
+    stranger = Membership((), (Policy.majority_of(("s1", "s8", "s9")),))
     await one.promise(source=TRADES)
     await one.begin(source=TRADES, membership=stranger)
     two = await group.start("s2")
@@ -235,7 +235,7 @@ async def test_a_higher_promise_keeps_a_store_from_taking_over(group: Group) -> 
         for source in (await two.status()).sources
         if source.information.source.topic == ORDERS.topic
     ]
-    assert (orders.promised_epoch, orders.begun_epoch) == (3, 1)
+    assert (orders.promised_epoch, begun_epoch(orders.begun)) == (3, 1)
     assert orders.held[-1].last == 49
 
 
@@ -267,7 +267,7 @@ async def test_what_can_not_be_read_does_not_vouch_until_it_is_repaired(group: G
         assert promised.limbo
         assert promised.limbo_reason == "it cannot read [30, 39]"
         assert [(item.first, item.last) for item in promised.held] == [(0, 29), (40, 49)]
-        assert promised.begun_epoch == 1
+        assert begun_epoch(promised.begun) == 1
         await group.stop("s1")
         one = await group.start("s1")
     # It stays in service: it takes the next epoch, and the stream.

@@ -19,7 +19,7 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
-from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.protocol.wire import source_to_wire
 from quorate.store import startup
 from quorate.store.node import StoreNode
 from quorate.store.storage.interface import (
@@ -39,7 +39,7 @@ from quorate.v1 import store_pb2 as store_v1
 
 FIRST = Lineage((Term(1, 0),))
 ABC = Policy.majority_of("abc")
-RECORD = membership_to_wire(Membership((ABC,), (ABC,)))
+RECORD = Membership((ABC,), (ABC,))
 
 
 @pytest.fixture(autouse=True)

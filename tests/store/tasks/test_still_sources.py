@@ -310,7 +310,7 @@ async def test_ended_sources_are_named_as_long_as_they_are_in_a_whole_inventory(
     known = end(world, ONE)
     engine.has_ended(ONE)
     for _ in range(2):
-        assert (await asker.ask()).knowledge(ONE).ended
+        assert (await asker.ask()).knowledge(ONE).begun.ended
     known.unlisted = True
     told = await asker.ask()
     assert ONE not in told.sources

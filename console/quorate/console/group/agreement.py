@@ -107,16 +107,16 @@ def lineages_differ(name: SourceName, at: Mapping[str, SourceStatus]) -> Iterato
     """
     found: dict[int, tuple[str, Lineage]] = {}
     for store, source in at.items():
-        lineage = lineage_from_wire(source.lineage)
+        lineage = lineage_from_wire(source.begun.lineage)
         if not lineage.terms:
             continue
-        one, seen = found.setdefault(source.begun_epoch, (store, lineage))
+        one, seen = found.setdefault(lineage.epoch, (store, lineage))
         if seen != lineage:
             yield Finding(
                 Severity.CRITICAL, Kind.LINEAGES, str(name),
                 f"Stores {one} and {store} name different epochs for the messages of {name} from "
                 f"{diverges_at(seen, lineage)} on, though both have begun epoch "
-                f"{source.begun_epoch}.",
+                f"{lineage.epoch}.",
                 "The stores disagree on which messages belong to the stream. That must not be.",
                 f"Stop the source. Run `quorate audit --topic {name.topic}`, keep its output, and "
                 "report it.",

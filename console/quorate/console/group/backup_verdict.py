@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.protocol.wire import membership_from_wire
 
 if TYPE_CHECKING:
     from quorate.store.offline import OfflineSource
@@ -40,7 +39,7 @@ def _too_few(name: SourceName, at: Mapping[str, OfflineSource], parts: Parts) ->
     entries = newest.information.stores if newest.information is not None else ()
     called = {entry.name: entry.store_name or entry.name for entry in entries}
     doubted = {store for store, source in at.items() if source.limbo}
-    for policy in membership_from_wire(newest.membership).policies:
+    for policy in newest.membership.policies:
         sure = {each for each in policy.stores if called.get(each, each) in parts.keys() - doubted}
         if not policy.blocks(sure):
             yield (

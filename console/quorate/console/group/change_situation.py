@@ -117,7 +117,7 @@ class Situation:
 
     def addresses(self, view: SourceView) -> dict[str, str]:
         """Return the addresses of the stores of a source, by their names in its policies."""
-        stores = (*view.newest.membership.stores, *view.newest.information.stores)
+        stores = (*view.newest.begun.membership.stores, *view.newest.information.stores)
         known = {each.name: each.address for each in stores}
         if self.change.new is not None:
             known[self.change.new.name] = self.change.new.address

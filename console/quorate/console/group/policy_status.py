@@ -62,9 +62,10 @@ class Asked:
         newest: the status from a store that has begun the newest epoch.
         """
         information = newest.information
-        record = newest.membership if newest.HasField("membership") else information.policy
+        begun = newest.begun
+        record = begun.membership if begun.HasField("membership") else information.policy
         known_by = (
-            newest.HasField("membership"),
+            begun.HasField("membership"),
             record.SerializeToString(deterministic=True),
             *map(_ENTRY, information.stores),
         )
@@ -218,10 +219,10 @@ def _stand_ins(policy: Policy, declared: Policy | None, group: str) -> dict[str,
 
 def _policies(newest: SourceStatus) -> tuple[tuple[Policy, str], ...]:
     """Return the policies that the begun record names, each with its role for the stream."""
-    if not newest.HasField("membership"):
+    if not newest.begun.HasField("membership"):
         policy = newest.information.policy
         return ((policy_from_wire(policy), "in force"),) if policy.groups else ()
-    membership = membership_from_wire(newest.membership)
+    membership = membership_from_wire(newest.begun.membership)
     policies = membership.policies
     if len(policies) == 1:
         return ((policies[0], "in force"),)

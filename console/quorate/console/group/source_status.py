@@ -21,7 +21,7 @@ from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.pacing import waited_for
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.protocol.wire import membership_from_wire, pacing_from_wire
+from quorate.protocol.wire import begun_epoch, membership_from_wire, pacing_from_wire
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY, HeldRange
 from quorate.v1.store_pb2 import SourceStatus, StatusResponse
 
@@ -89,8 +89,8 @@ class SourceView:
         self.state_only = []
         stable_upto, needed_from, newest_epoch = NOTHING, 0, -1
         for store, source in self.at.items():
-            if source.begun_epoch > newest_epoch:
-                self.newest, newest_epoch = source, source.begun_epoch
+            if (epoch := begun_epoch(source.begun)) > newest_epoch:
+                self.newest, newest_epoch = source, epoch
             stable_upto = max(stable_upto, source.stable_upto)
             needed_from = max(needed_from, source.retained_from)
             if source.durability == DURABILITY_STATE_ONLY:
@@ -221,7 +221,7 @@ class SourceView:
             "session_id": f"{self.name.session_id:#x}",
             "state": "live" if live else "away",
             "proxy": None if live else min(proxies, default=None),
-            "epoch": self.newest.begun_epoch,
+            "epoch": begun_epoch(self.newest.begun),
             "first": min(
                 (source.held[0].first for source in at.values() if source.held),
                 default=max(source.retained_from for source in at.values()),
@@ -334,7 +334,7 @@ class SourceView:
             for store, source in self.at.items()
             if source.live and not source.may_miss_receivers
         }
-        policies = membership_from_wire(self.newest.membership).to_policies
+        policies = membership_from_wire(self.newest.begun.membership).to_policies
         waited = waited_for(policies, told, streaming)
         slowest, upto = min(waited.items(), key=lambda item: item[1], default=(None, NOTHING))
         newest = self.held_upto

@@ -26,6 +26,8 @@ from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import released_below
 from quorate.protocol.wire import (
+    begin_from_wire,
+    begun_epoch,
     held_from_wire,
     lineage_from_wire,
     membership_from_wire,
@@ -116,7 +118,7 @@ def _inventory(address: str) -> _Sources:
         source_from_wire(source.source): source
         for answer in call
         for source in answer.sources
-        if source.begun_epoch > source.generation
+        if begin_from_wire(source.begun).goes_on
     }
 
 
@@ -150,11 +152,11 @@ def _source(
     status: Mapping[str, tuple[store_v1.SourceStatus, str]],
     held: Mapping[str, store_v1.SourceInventory],
 ) -> SourceFacts:
-    told = max(held.values(), key=lambda each: (each.stable_upto, each.begun_epoch))
+    told = max(held.values(), key=lambda each: (each.stable_upto, begun_epoch(each.begun)))
     newest = max(
         (each.information for each in held.values()), key=lambda one: (one.epoch, one.version)
     )
-    lineage = lineage_from_wire(told.lineage)
+    lineage = lineage_from_wire(told.begun.lineage)
     stable_upto = max(source.stable_upto for source, _ in status.values())
     policies = _policies(told, newest)
     called = _called(told, newest, stores)
@@ -175,7 +177,7 @@ def _source(
             copies[store] = Copy(store)
     retained_from = max(
         released_below(
-            lineage, lineage_from_wire(each.lineage), each.retained_from, each.stable_upto
+            lineage, lineage_from_wire(each.begun.lineage), each.retained_from, each.stable_upto
         )
         for each in held.values()
     )
@@ -195,7 +197,7 @@ def _copy(
     above.remove(0, stable_upto)
     return Copy(
         store,
-        lineage_from_wire(held.lineage),
+        lineage_from_wire(held.begun.lineage),
         ranges,
         above,
         RangeSet(_ranges(held_from_wire(status.unreadable))),
@@ -214,8 +216,8 @@ def _ranges(held: Iterable[HeldRange]) -> Iterable[Range]:
 
 def _policies(told: store_v1.SourceInventory, newest: v1.SourceInformation) -> tuple[Policy, ...]:
     """Return the policies by which messages are stable now."""
-    if told.HasField("membership"):
-        return membership_from_wire(told.membership).to_policies
+    if told.begun.HasField("membership"):
+        return membership_from_wire(told.begun.membership).to_policies
     return (policy_from_wire(newest.policy),) if newest.policy.groups else ()
 
 
@@ -226,7 +228,7 @@ def _called(
     by_address = {store.address: store.name for store in stores}
     names = {store.name for store in stores}
     called: dict[str, str] = {}
-    for entry in (*told.membership.stores, *newest.stores):
+    for entry in (*told.begun.membership.stores, *newest.stores):
         if entry.store_name in names:
             called[entry.name] = entry.store_name
         elif entry.address in by_address:

@@ -39,6 +39,8 @@ from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.recovery import Marker, released_below
 from quorate.protocol.tls import Tls, tls_of_environment
 from quorate.protocol.wire import (
+    begin_from_wire,
+    begun_epoch,
     held_from_wire,
     lineage_from_wire,
     markers_from_wire,
@@ -257,7 +259,7 @@ class Stores:
 
     def _learn(self, said: _Said) -> None:
         for source in (each for answers in said.values() for each in _sources(answers)):
-            named = (*source.information.stores, *source.membership.stores)
+            named = (*source.information.stores, *source.begun.membership.stores)
             others = {each.address for each in named}.difference(self.addresses, [""])
             if others:
                 name = source_from_wire(source.source)
@@ -488,7 +490,7 @@ def _merged(said: _Said) -> dict[SourceName, KnownSource]:
     by_name: dict[SourceName, list[tuple[str, store_v1.SourceInventory]]] = {}
     for address, answers in said.items():
         for known in _sources(answers):
-            if known.begun_epoch > known.generation:
+            if begin_from_wire(known.begun).goes_on:
                 by_name.setdefault(source_from_wire(known.source), []).append((address, known))
     return {name: _merge(name, by_name[name]) for name in sorted(by_name)}
 
@@ -497,8 +499,10 @@ def _merge(name: SourceName, known: Iterable[tuple[str, store_v1.SourceInventory
     known = list(known)
     # Only for stable numbers is it certain which epoch is in force. A newer epoch may have begun
     # at a store that was cut off, without ever making anything stable.
-    told = max((each for _, each in known), key=lambda each: (each.stable_upto, each.begun_epoch))
-    lineage, stable_upto = lineage_from_wire(told.lineage), told.stable_upto
+    told = max(
+        (each for _, each in known), key=lambda each: (each.stable_upto, begun_epoch(each.begun))
+    )
+    lineage, stable_upto = lineage_from_wire(told.begun.lineage), told.stable_upto
     held, lost = RangeSet(), RangeSet()
     for _, each in known:
         held = held.union(lineage.belonging(held_from_wire(each.held)))
@@ -516,7 +520,7 @@ def _merge(name: SourceName, known: Iterable[tuple[str, store_v1.SourceInventory
         newest,
         any(each.live for _, each in known),
         tuple(address for address, _ in known),
-        told.membership,
+        told.begun.membership,
         max(each.promised_epoch for _, each in known),
         told.reg_id,
         lineage.parted(lost.minus(held)),
@@ -534,5 +538,5 @@ def _message_bytes(known: store_v1.SourceInventory) -> float:
 
 
 def _released_below(lineage: Lineage, known: store_v1.SourceInventory) -> int:
-    theirs = lineage_from_wire(known.lineage)
+    theirs = lineage_from_wire(known.begun.lineage)
     return released_below(lineage, theirs, known.retained_from, known.stable_upto)

@@ -17,13 +17,11 @@ from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.recovery import Promise
 from quorate.protocol.wire import (
+    begin_from_wire,
+    begin_to_wire,
     held_from_wire,
     held_to_wire,
-    lineage_from_wire,
-    lineage_to_wire,
     markers_from_wire,
-    membership_from_wire,
-    membership_to_wire,
     source_to_wire,
 )
 from quorate.source.io.stream_writer import StreamWriter
@@ -184,7 +182,9 @@ class StoreSession:
             case AskBegin():
                 async with self.connection.openings:
                     await self._begin(step)
-                self._core.begun(self.store.name, step.epoch, self._now(), step.membership)
+                self._core.begun(
+                    self.store.name, step.begin.epoch, self._now(), step.begin.membership
+                )
             case OpenStream(epoch):
                 await self._stream(epoch)
             case Hold():
@@ -211,13 +211,8 @@ class StoreSession:
             ),
         )
         self._tell_known(response.known)
-        membership = (
-            membership_from_wire(response.membership) if response.HasField("membership") else None
-        )
         promise = Promise(
-            response.begun_epoch,
-            lineage_from_wire(response.lineage),
-            membership,
+            begin_from_wire(response.begun),
             held_from_wire(response.held),
             response.stable_upto,
             response.limbo,
@@ -225,7 +220,6 @@ class StoreSession:
             held_from_wire(response.accepted_losses),
             response.retained_from,
             response.durability != DURABILITY_STATE_ONLY,
-            response.generation,
         )
         return Grant(
             response.reg_id,
@@ -251,13 +245,10 @@ class StoreSession:
             self.connection.bundle.begin,
             v1.BeginRequest(
                 source=source_to_wire(self._core.name),
-                epoch=step.epoch,
-                lineage=lineage_to_wire(step.lineage),
-                membership=membership_to_wire(step.membership),
+                begin=begin_to_wire(step.begin),
                 instance=self._instance,
                 incarnation=step.incarnation,
                 accepted_losses=held_to_wire(step.losses),
-                generation=step.generation,
                 protocol_version=PROTOCOL_VERSION,
             ),
         )

@@ -286,7 +286,7 @@ class SourceCore:
         if self.registration.phase is Phase.STREAMING:
             self._version += 1
         elif epoch == self.epoch:
-            membership = grant.promise.membership
+            membership = grant.promise.begun.membership
             self._learn((*(membership.addresses if membership else ()), *grant.addresses))
         self._progress(now)
         self._overtake(now)
@@ -337,7 +337,7 @@ class SourceCore:
         assert grant is not None
         self._notices.begun(store)
         if first:
-            known = grant.promise.begun_epoch > 0
+            known = grant.promise.begun.epoch > 0
             succeeded = events.RegistrationSucceeded(store, grant.reg_id, known, grant.newest)
             self.events.append(succeeded)
         beginning = self.registration.phase in (Phase.BEGINNING, Phase.CONFIRMING)
@@ -420,7 +420,7 @@ class SourceCore:
         if went_on and (self.started or not self.numbering.withdraw()):
             # Another source went on with the stream: its numbers must not pass for this one's.
             self.registration.error = Fenced(
-                str(self.name), self._streamed_epoch, decision.lineage.epoch
+                str(self.name), self._streamed_epoch, decision.begun.epoch
             )
             return
         self._decision = decision

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import inf
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     BatchRefused,
@@ -33,7 +34,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.incarnations import Incarnations
-from quorate.protocol.lineage import NO_LINEAGE, Lineage
+from quorate.protocol.lineage import NO_LINEAGE
 from quorate.protocol.policy import Membership, Policy, named_by
 from quorate.protocol.protection import Protection
 from quorate.protocol.ranges import HeldRange
@@ -77,17 +78,13 @@ class AskPromise:
 
 @dataclass(frozen=True, slots=True)
 class AskBegin:
-    """Ask the store to begin this epoch."""
+    """Ask the store to begin an epoch."""
 
-    epoch: int
-    lineage: Lineage
-    membership: Membership
+    begin: BeginRecord
     incarnation: bytes
     """The incarnation of the data directory whose answer was decided on."""
     losses: tuple[HeldRange, ...] = ()
     """The losses that operators accepted, so that every store hears of them."""
-    generation: int = 0
-    """The generation that the stream is of; every store sets older streams aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,12 +254,9 @@ class Registration:
         if self._begun.get(store) == self.membership and not self._waits_longer:
             return Hold()
         return AskBegin(
-            self.epoch,
-            self.lineage,
-            self.membership,
+            BeginRecord(self.lineage, self.membership, self._generation),
             grant.incarnation,
             self._losses,
-            self._generation,
         )
 
     def time_passes(self, now: float) -> None:
@@ -300,7 +294,7 @@ class Registration:
 
     def _was_decided_without(self, promise: Promise) -> bool:
         """Return whether the decision was made without a newer begin that this promise names."""
-        return self._begun_known < promise.begun_epoch < self.epoch
+        return self._begun_known < promise.begun.epoch < self.epoch
 
     def known(
         self, store_name: str, incarnation: bytes, former: Iterable[bytes], teller: str
@@ -356,7 +350,7 @@ class Registration:
         """
         present = self.grant(store)
         return (
-            grant.promise.begun_epoch == self.epoch
+            grant.promise.begun.epoch == self.epoch
             and present is not None
             and present.incarnation == grant.incarnation
         )
@@ -489,7 +483,7 @@ class Registration:
         if self.phase is Phase.PROMISING:
             if self._was_open:
                 names += sorted(self.membership.stores)
-            newest = newest_begun(of_generation(self._promises()).values())
+            newest = newest_begun(of_generation(self._promises()).values()).begun
             if newest.membership is not None:
                 if self._follows_on(newest.membership):
                     names += sorted(newest.membership.stores)
@@ -531,8 +525,8 @@ class Registration:
 
     def _awaited(self) -> list[str]:
         """Return the wanted stores that some policy names. Nobody waits for a replica."""
-        newest = newest_begun(of_generation(self._promises()).values()).membership
-        in_force = (*self.membership.policies, *(newest.policies if newest else ()))
+        newest = newest_begun(of_generation(self._promises()).values()).begun
+        in_force = (*self.membership.policies, *newest.policies)
         named = named_by((self._declared, self._policy, *self._previous, *in_force))
         return [store for store in self.wanted() if store in named]
 
@@ -552,8 +546,7 @@ class Registration:
             self.error = never_stable(self._name, self._policy, previous, promises)
         if self.error is not None or not self._may_go_on(promises):
             return None
-        membership = newest_begun(promises.values()).membership
-        wanted = self._wanted_policy(membership.policies if membership is not None else ())
+        wanted = self._wanted_policy(newest_begun(promises.values()).begun.policies)
         match decide(wanted, promises, self._behaviour, previous):
             case NeedMore():
                 self._give_up_if(not any(store not in self._grants for store in hopeful))
@@ -586,7 +579,7 @@ class Registration:
 
         They must be its own, or ones that its configuration names as previous.
         """
-        membership = newest_begun(promises.values()).membership
+        membership = newest_begun(promises.values()).begun.membership
         if membership is None or self._follows_on(membership):
             return True
         vouching = {store for store, promise in promises.items() if not promise.limbo}
@@ -646,7 +639,7 @@ class Registration:
             return False
         if needed_upto <= decision.kept_upto:
             return True
-        if decision.ended:
+        if decision.begun.ended:
             # The stream that this source knows has ended.
             self.error = SourceDeleted(str(self._name), needed_upto)
             return False
@@ -661,14 +654,14 @@ class Registration:
 
     def _adopt(self, decision: Decision, now: float) -> None:
         self._decided_at = now
-        self._begun_known = max(grant.promise.begun_epoch for grant in self._grants.values())
+        self._begun_known = max(grant.promise.begun.epoch for grant in self._grants.values())
         self._decided_epoch = self.epoch
-        self._generation = decision.generation
-        self.lineage = decision.lineage.extended(decision.kept_upto, self.epoch)
+        self._generation = decision.begun.generation
+        self.lineage = decision.begun.lineage.extended(decision.kept_upto, self.epoch)
         self._losses = self.lineage.parted(decision.losses)
-        own = self._policy = self._wanted_policy(decision.policies)
+        own = self._policy = self._wanted_policy(decision.begun.policies)
         earlier = () if self._moved else self._previous
-        in_force = decision.policies or tuple(dict.fromkeys((*earlier, own)))
+        in_force = decision.begun.policies or tuple(dict.fromkeys((*earlier, own)))
         if in_force == (own,):
             # The own policy replaces that of the record: its list of backups may have changed.
             in_force = (own,)

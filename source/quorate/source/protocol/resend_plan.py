@@ -81,7 +81,7 @@ def plan_load(decision: Decision, stable_upto: int, unstable: Sequence[Batch]) -
         for start in sorted(starts)
         if first <= start <= last
     }
-    return Load(first, last, holders, decision.lineage, decision.losses)
+    return Load(first, last, holders, decision.begun.lineage, decision.losses)
 
 
 def newest_marker(decision: Decision, unstable: Iterable[Batch]) -> bytes:

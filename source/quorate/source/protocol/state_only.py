@@ -24,7 +24,7 @@ def never_stable(
     own: the policy that the source wants; previous: the policies in force while nothing was begun.
     A store that has not answered may take messages.
     """
-    membership = newest_begun(promises.values()).membership
+    membership = newest_begun(promises.values()).begun.membership
     in_force = membership.policies if membership is not None else tuple(previous)
     state_only = {store for store, promise in promises.items() if not promise.takes_data}
     for policy in (own, *in_force):

@@ -11,7 +11,12 @@ from dataclasses import asdict, dataclass, field
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.figures import mean, newest_in, numbers_in, rate
 from quorate.protocol.identity import SourceName
-from quorate.protocol.wire import application_from_wire, named_in_policies, source_from_wire
+from quorate.protocol.wire import (
+    application_from_wire,
+    begun_epoch,
+    named_in_policies,
+    source_from_wire,
+)
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.queue_pb2 import QueueStatus
 
@@ -212,7 +217,7 @@ def view_of(
             name = source_from_wire(status.information.source)
             view = sources.setdefault(name, SourceView(name.topic, f"{name.session_id:#x}"))
             _add(view, report.store_name, status)
-            if name not in newest or status.begun_epoch > newest[name].begun_epoch:
+            if name not in newest or begun_epoch(status.begun) > begun_epoch(newest[name].begun):
                 newest[name] = status
     stores.sort(key=lambda store: store.name)
     names = {store.address: store.name for store in stores}
@@ -292,7 +297,7 @@ def _add(view: SourceView, store: str, status: store_v1.SourceStatus) -> None:
     view.idle_seconds = (
         status.inactive_seconds if is_first else min(view.idle_seconds, status.inactive_seconds)
     )
-    view.epoch = max(view.epoch, status.begun_epoch)
+    view.epoch = max(view.epoch, begun_epoch(status.begun))
     view.is_live |= status.live
     view.high = max(view.high, high)
     view.stable = max(view.stable, status.stable_upto)

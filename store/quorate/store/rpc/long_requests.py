@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence, Sized
+from dataclasses import replace
 from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import Closed, InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import (
@@ -21,8 +23,14 @@ from quorate.protocol.limits import (
     RANGES_MAX,
     SEQUENCE_MAX,
 )
-from quorate.protocol.lineage import ArchivedPlace, Lineage, Term
-from quorate.protocol.wire import lineage_from_wire, lineage_to_wire, source_from_wire
+from quorate.protocol.lineage import NO_LINEAGE, ArchivedPlace, Lineage, Term
+from quorate.protocol.wire import (
+    begin_from_wire,
+    begin_to_wire,
+    lineage_from_wire,
+    lineage_to_wire,
+    source_from_wire,
+)
 from quorate.store.turns import Turn
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -94,6 +102,22 @@ async def lineage_entries(lineage: Lineage, turn: Turn) -> list[v1.LineageEntry]
         entries += lineage_to_wire(Lineage(lineage.terms[at : at + _TERMS_AT_ONCE]))
         await turn.pause()
     return entries
+
+
+async def begin_of(wire: v1.BeginRecord, turn: Turn) -> BeginRecord:
+    """Return the begin record that a request names. Raises InvalidArgument.
+
+    turn: the turns of this call.
+    """
+    check_description("membership", wire.membership)
+    return begin_from_wire(wire, await lineage_of(wire.lineage, turn))
+
+
+async def begin_entry(begun: BeginRecord, turn: Turn) -> v1.BeginRecord:
+    """Return the message of a begin record for an answer. turn: the turns of this call."""
+    wire = begin_to_wire(replace(begun, lineage=NO_LINEAGE))
+    wire.lineage.extend(await lineage_entries(begun.lineage, turn))
+    return wire
 
 
 async def in_time(request: Awaitable[Request], seconds: float, what: str) -> Request:

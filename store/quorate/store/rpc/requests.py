@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from quorate.protocol.application import UNNAMED, Application
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import ContentConflict, InLimbo, QuorateError
 from quorate.protocol.identity import SourceName
-from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange
 from quorate.store.engine import Engine
 from quorate.store.rules.accepted_losses import Losses
@@ -29,7 +29,6 @@ from quorate.store.storage.interface import Write
 from quorate.store.tasks.lifecycle import Keeper
 from quorate.store.tasks.loss_exchange import learn_losses
 from quorate.store.turns import Turn
-from quorate.v1 import messages_pb2 as v1
 
 _log = logging.getLogger("quorate.store.rpc.requests")
 
@@ -49,13 +48,10 @@ class AskedBegin(NamedTuple):
     """A request to begin an epoch."""
 
     source: SourceName
-    epoch: int
-    lineage: Lineage
-    membership: v1.Membership
+    begin: BeginRecord
     instance: bytes
     incarnation: bytes
     """The incarnation of this store that made the promise, as the source heard it."""
-    generation: int
     losses: Sequence[HeldRange]
     """The accepted losses of which the source heard in its promises."""
 
@@ -149,12 +145,12 @@ class Requests:
 
     async def begin(self, asked: AskedBegin) -> int:
         """Begin an epoch, durable on return. Return how many messages were set aside."""
-        engine, source = self._engine, asked.source
+        engine, source, epoch = self._engine, asked.source, asked.begin.epoch
         await self._keeper.make_way(source)
         if (state := engine.core.known(source)) is not None:
             await engine.settled(state)
         live = engine.core.sources.get(source)
-        before = live.registration.generation if live is not None else -1
+        before = live.registration.begun.generation if live is not None else -1
         incarnation = self._incarnation
         try:
             change = self._begin(asked)
@@ -168,16 +164,15 @@ class Requests:
         set_aside = await engine.made_durable(state, change)
         self._check_still(incarnation, source)
         if set_aside:
-            level = logging.INFO if asked.generation > before else logging.WARNING
-            _log.log(level, "epoch %d of %s set %d messages aside", asked.epoch, source, set_aside)
+            level = logging.INFO if asked.begin.generation > before else logging.WARNING
+            _log.log(level, "epoch %d of %s set %d messages aside", epoch, source, set_aside)
         if change.writes:
-            _log.debug("began epoch %d of %s", asked.epoch, source)
+            _log.debug("began epoch %d of %s", epoch, source)
         return set_aside
 
     def _begin(self, asked: AskedBegin) -> Change[int]:
-        source, epoch, lineage, membership, instance, incarnation, generation, _ = asked
-        core = self._engine.core
-        change = core.begin(source, epoch, lineage, membership, instance, incarnation, generation)
+        core, source = self._engine.core, asked.source
+        change = core.begin(source, asked.begin, asked.instance, asked.incarnation)
         core.identities.lives.heard(Who(source))
         return change
 

@@ -32,7 +32,6 @@ from quorate.protocol.wire import (
     held_from_wire,
     held_to_wire,
     markers_to_wire,
-    membership_from_wire,
     source_from_wire,
     source_to_wire,
 )
@@ -47,11 +46,12 @@ from quorate.store.rpc.journal import JournalReports
 from quorate.store.rpc.lanes import AdmitLane, Lanes, admit_all
 from quorate.store.rpc.locate import locate
 from quorate.store.rpc.long_requests import (
+    begin_entry,
+    begin_of,
     check_acknowledgements,
     check_description,
     check_ranges,
     lineage_entries,
-    lineage_of,
 )
 from quorate.store.rpc.operator import Upkeep
 from quorate.store.rpc.refusals import Refusals
@@ -249,41 +249,34 @@ class Service(StoreServicer):  # type: ignore[misc]
             request.reg_id,
         )
         promised, incarnation = await self._requests.promise(asked)
-        record = promised.registration
+        record, begun = promised.registration, promised.begun
         response = store_v1.PromiseResponse(
             reg_id=promised.state.reg_id,
             incarnation=incarnation,
             limbo=bool(promised.limbo),
             limbo_reason=promised.limbo,
-            begun_epoch=record.begun_epoch,
-            membership=promised.membership,
+            begun=await begin_entry(begun, Turn()),
             held=held_to_wire(promised.held),
             stable_upto=promised.stable_upto,
             store_name=core.store,
             markers=markers_to_wire(promised.markers),
             known=core.standing.known(),
             information=record.information,
-            accepted_losses=held_to_wire(record.lineage.parted(promised.state.lost())),
+            accepted_losses=held_to_wire(begun.lineage.parted(promised.state.lost())),
             retained_from=promised.retained_from,
             durability=self._engine.durability(source.topic),
-            generation=record.generation,
         )
-        response.lineage.extend(await lineage_entries(record.lineage, Turn()))
         return response
 
     @_answering
     async def Begin(self, request: store_v1.BeginRequest) -> store_v1.BeginResponse:
         check_version(self._address, request.protocol_version)
         check_ranges("accepted_losses", request.accepted_losses)
-        _check_membership(request.membership)
         asked = AskedBegin(
             source_from_wire(request.source),
-            request.epoch,
-            await lineage_of(request.lineage, Turn()),
-            request.membership,
+            await begin_of(request.begin, Turn()),
             request.instance,
             request.incarnation,
-            request.generation,
             held_from_wire(request.accepted_losses),
         )
         set_aside = await self._requests.begin(asked)
@@ -597,7 +590,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         check_version(self._address, request.protocol_version)
         if not (request.receiver_session_id or request.unused_promise_to):
             check_instance(request.instance)
-            _check_membership(request.membership)
+            check_description("membership", request.membership)
             return await self._keeper.end_source(asked_of(request))
         answer = await self._keeper.deregister(
             source_from_wire(request.source),
@@ -681,11 +674,3 @@ def _position(asked: store_v1.Acknowledgement) -> AskedPosition:
     # The name is not checked: each unknown source is refused by itself.
     source = SourceName(asked.source.topic, asked.source.session_id)
     return AskedPosition(source, asked.epoch, asked.upto, asked.source_epoch, asked.instance)
-
-
-def _check_membership(membership: v1.Membership) -> None:
-    check_description("membership", membership)
-    try:
-        membership_from_wire(membership)
-    except KeyError as error:
-        raise InvalidArgument("membership", f"there is no rule {error}") from None

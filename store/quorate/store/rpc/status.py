@@ -19,7 +19,11 @@ from quorate.protocol.application import Application
 from quorate.protocol.identity import SourceName
 from quorate.protocol.patterns import topic_pattern
 from quorate.protocol.ranges import Range
-from quorate.protocol.wire import application_to_wire, lineage_to_wire, source_to_wire
+from quorate.protocol.wire import (
+    application_to_wire,
+    begin_to_wire,
+    source_to_wire,
+)
 from quorate.store.engine import Engine
 from quorate.store.rpc.operator import Upkeep
 from quorate.store.rpc.running import furthest_behind, running_of
@@ -332,9 +336,7 @@ class _Lasting:
             or v1.SourceInformation(source=source_to_wire(record.name)),
             reg_id=state.reg_id,
             promised_epoch=record.promised_epoch,
-            begun_epoch=record.begun_epoch,
-            lineage=lineage_to_wire(record.lineage),
-            membership=record.membership,
+            begun=begin_to_wire(record.begun),
             may_miss_receivers=record.may_miss_receivers,
             clean=record.clean,
             durability=self._durability(record.name.topic),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from quorate.protocol.begin import BeginRecord, end_in
 from quorate.protocol.errors import (
     ContentConflict,
     Deregistered,
@@ -25,11 +26,11 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import MESSAGE_BYTES_MAX, SEQUENCE_MAX
-from quorate.protocol.lineage import Lineage, diverges_at
+from quorate.protocol.lineage import diverges_at
 from quorate.protocol.patterns import topic_pattern
+from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
-from quorate.protocol.recovery import Marker, is_end
-from quorate.protocol.wire import membership_from_wire, membership_to_wire
+from quorate.protocol.recovery import Marker
 from quorate.store.rules import (
     receiver_positions,
     retention,
@@ -79,37 +80,28 @@ class Promised:
     limbo: str
     """Why the store cannot vouch for what it lacks, and promised nothing; empty: it promised."""
     retained_from: int
-    membership: v1.Membership | None
-    """The policies of the begun epoch, if they are still in force. Those of an end are not once it
-    is on a stable set of stores."""
+    begun: BeginRecord
+    """The newest begin, with its policies if they are still in force. Those of an end are not once
+    it is on a stable set of stores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
     """A begin that a peer has taken and this store has missed."""
 
-    lineage: Lineage
-    membership: v1.Membership
+    begun: BeginRecord
     promised_to: bytes
     """The instance that the epoch was promised to; empty: no longer known."""
     information: v1.SourceInformation | None
     reg_id: int = 0
     """The RegID that the source asks for here, or has at the peer; used if it is free."""
-    generation: int = 0
-    """The generation of that begin; its own epoch: it is an end."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether the begin is an end."""
-        return is_end(self.lineage.epoch, self.generation)
 
 
 @dataclass(frozen=True, slots=True)
 class Archived:
     """A source in an archive, for a store that missed its begin or lost it."""
 
-    lineage: Lineage
-    membership: v1.Membership
+    begun: BeginRecord
     promised_epoch: int
     """The highest promised epoch that was known when the source was archived."""
     information: v1.SourceInformation | None
@@ -268,7 +260,7 @@ class StoreCore:
         if record.promised_to == instance:
             by_take_over = record.by_take_over
         return self._promise(
-            state, epoch, instance, by_take_over, lambda: state.fenced(record.begun_epoch)
+            state, epoch, instance, by_take_over, lambda: state.fenced(record.begun.epoch)
         )
 
     def promise_end(
@@ -320,13 +312,13 @@ class StoreCore:
         record, source = state.registration, state.name
         if (epoch, instance) == (record.promised_epoch, record.promised_to):
             return self._promise_again(state)
-        if record.ended and 0 < decided_epoch < record.begun_epoch:
+        if record.begun.ended and 0 < decided_epoch < record.begun.epoch:
             raise Deregistered(f"Source {source}")
         if epoch <= record.promised_epoch:
             raise state.fenced(epoch)
-        if 0 < decided_epoch < record.begun_epoch:
+        if 0 < decided_epoch < record.begun.epoch:
             # Another instance has begun since this one was open. A promise would fence that one.
-            raise Fenced(str(source), epoch, record.begun_epoch)
+            raise Fenced(str(source), epoch, record.begun.epoch)
         if 0 < decided_epoch < record.promised_epoch and state.is_taken_from(instance):
             # Another instance is taking over from this one, which was open.
             raise state.fenced(epoch)
@@ -377,12 +369,9 @@ class StoreCore:
     def begin(
         self,
         source: SourceName,
-        epoch: int,
-        lineage: Lineage,
-        membership: v1.Membership,
+        begin: BeginRecord,
         instance: bytes,
         incarnation: bytes,
-        generation: int = 0,
     ) -> Change[int]:
         """Take over the lineage of a source's new epoch; answers how many messages were set aside.
 
@@ -390,26 +379,29 @@ class StoreCore:
         Any other instance decided from answers that may no longer be true.
         Every write of this source so far must be readable.
 
-        generation: that of the stream, of whose end this store may not have heard.
+        begin: its generation is that of the stream, of whose end this store may not have heard.
 
         Raises TopicRefused, InvalidArgument, Fenced, InLimbo, NotRegistered. Raises ContentConflict
         if the lineage would take back messages that are known to be stable.
         """
-        if epoch < 1 or lineage.epoch != epoch:
-            raise InvalidArgument("lineage", f"its newest epoch is {lineage.epoch}, not {epoch}")
+        epoch, generation = begin.epoch, begin.generation
+        if epoch < 1:
+            raise InvalidArgument("lineage", "names no epoch")
         if generation >= epoch:
             raise InvalidArgument("generation", f"{generation} is not below epoch {epoch}")
+        if begin.membership is None:
+            raise InvalidArgument("membership", "is not named")
         self.check_topic(source.topic)
         state = self._check_promised(source, epoch, instance, incarnation)
-        if epoch == state.registration.begun_epoch:
-            return self._begin_again(state, lineage, membership)
-        return self._follow_again(source, state.registration, lineage, membership, generation)
+        if epoch == state.registration.begun.epoch:
+            return self._begin_again(state, begin)
+        return self._follow_again(source, state.registration, begin)
 
     def begin_end(
         self,
         source: SourceName,
         epoch: int,
-        membership: v1.Membership,
+        membership: Membership,
         instance: bytes,
         incarnation: bytes,
     ) -> Change[None]:
@@ -418,9 +410,9 @@ class StoreCore:
         Raises Fenced, InLimbo, NotRegistered.
         """
         state = self._check_promised(source, epoch, instance, incarnation)
-        if epoch == state.registration.begun_epoch:
+        if epoch == state.registration.begun.epoch:
             return Change(None)
-        return self._end(source, state.registration, epoch, membership)
+        return self._end(source, state.registration, end_in(epoch, membership))
 
     def _check_promised(
         self, source: SourceName, epoch: int, instance: bytes, incarnation: bytes
@@ -440,13 +432,11 @@ class StoreCore:
             )
         return state
 
-    def _end(
-        self, source: SourceName, record: Registration, epoch: int, membership: v1.Membership
-    ) -> Change[None]:
+    def _end(self, source: SourceName, record: Registration, end: BeginRecord) -> Change[None]:
         """End a source, with this record of the promise."""
         former = self.sources.pop(source, None)
         endings = former.end_stream(Deregistered(f"Source {source}")) if former is not None else ()
-        writes = self.identities.end(former, record, epoch, membership, self.reg_ids)
+        writes = self.identities.end(former, record, end, self.reg_ids)
         return Change(None, tuple(writes), endings)
 
     @staticmethod
@@ -461,14 +451,15 @@ class StoreCore:
         readable. Raises TopicRefused, InvalidArgument, Fenced, InLimbo, NotRegistered,
         ContentConflict.
         """
-        epoch = missed.lineage.epoch
+        begun = missed.begun
+        epoch = begun.epoch
         if epoch < 1:
             raise InvalidArgument("lineage", "names no epoch")
         self.check_topic(source.topic)
         state = self.known(source)
         self.check_vouches(source, state)
         record = state.registration if state is not None else Registration(source, 0, b"")
-        if epoch <= record.begun_epoch:
+        if epoch <= record.begun.epoch:
             return Change(0)
         promised = (epoch, missed.promised_to)
         if promised != (record.promised_epoch, record.promised_to):
@@ -482,12 +473,10 @@ class StoreCore:
                 by_take_over=False,
             )
         record = replace(record, information=_newer(record.information, missed.information))
-        if missed.ended:
-            ended = self._end(source, record, epoch, missed.membership)
+        if begun.ended:
+            ended = self._end(source, record, begun)
             return Change(0, ended.writes, ended.endings)
-        return self._follow_again(
-            source, record, missed.lineage, missed.membership, missed.generation, missed.reg_id
-        )
+        return self._follow_again(source, record, begun, missed.reg_id)
 
     def take_up(self, source: SourceName, archived: Archived) -> Change[SourceState]:
         """Follow the lineage of an archive.
@@ -507,11 +496,11 @@ class StoreCore:
             taken_over=True,
             information=_newer(state.registration.information, archived.information),
         )
-        epoch = max(archived.lineage.epoch, archived.promised_epoch)
+        epoch = max(archived.begun.epoch, archived.promised_epoch)
         if epoch >= record.promised_epoch:
             record = replace(record, promised_epoch=epoch, promised_to=b"", by_take_over=False)
-        was_begun = record.begun_epoch > 0
-        change = self._follow(state, record, archived.lineage, archived.membership)
+        was_begun = record.begun.epoch > 0
+        change = self._follow(state, record, archived.begun)
         # No store or source still has the messages that are missing in the archive itself.
         first = 0 if was_begun else archived.first
         released = retention.take_over(self._reads, state, first, archived.markers)
@@ -521,9 +510,7 @@ class StoreCore:
         self,
         source: SourceName,
         record: Registration,
-        lineage: Lineage,
-        membership: v1.Membership,
-        generation: int,
+        begin: BeginRecord,
         reg_id: int = 0,
     ) -> Change[int]:
         """Follow a lineage, also of a source that had ended here, or that is unknown.
@@ -533,7 +520,7 @@ class StoreCore:
         if self.emptying(source):
             raise NotRegistered(str(source), f"store {self.store} is removing its ended stream")
         state = self._live(source, reg_id)
-        change = self._follow(state, record, lineage, membership, generation)
+        change = self._follow(state, record, begin)
         return replace(change, writes=(*self.identities.replaced(source), *change.writes))
 
     def _live(self, source: SourceName, reg_id: int) -> SourceState:
@@ -552,18 +539,11 @@ class StoreCore:
             state = self._new_source(source, 0, b"", wanted, ended)
         return state
 
-    def _follow(
-        self,
-        state: SourceState,
-        record: Registration,
-        lineage: Lineage,
-        membership: v1.Membership,
-        generation: int = 0,
-    ) -> Change[int]:
+    def _follow(self, state: SourceState, record: Registration, begin: BeginRecord) -> Change[int]:
         """Follow a lineage from now on, with this record of the promise."""
         name, before, former = str(state.name), state.registration, state
-        was_ended = 0 < before.begun_epoch < generation
-        parts_at = diverges_at(before.lineage, lineage)
+        was_ended = before.begun.is_older_than(begin.generation)
+        parts_at = diverges_at(before.begun.lineage, begin.lineage)
         if parts_at <= state.held.stable_upto and not was_ended:
             raise ContentConflict(name, parts_at, state.held.stable_upto, self.store)
         if was_ended:
@@ -578,32 +558,27 @@ class StoreCore:
             moves += forget_all(state)
             for session_id in list(state.receivers):
                 moves += self.identities.forget_receiver(state, session_id, self.reg_ids)
-        endings = former.end_stream(Fenced(name, before.begun_epoch, lineage.epoch))
+        endings = former.end_stream(Fenced(name, before.begun.epoch, begin.epoch))
         self.sources[state.name] = state
         state.registration = replace(
             record,
-            begun_epoch=lineage.epoch,
-            lineage=lineage,
-            membership=membership,
-            generation=generation,
-            information=_of_generation(record.information, generation),
+            begun=begin,
+            information=_of_generation(record.information, begin.generation),
             spent_receiver_epoch=spent,
         )
         state.renew_losses()
         return Change(count, (state.registration_row(), state.held_row(), *moves), endings)
 
-    def _begin_again(
-        self, state: SourceState, lineage: Lineage, membership: v1.Membership
-    ) -> Change[int]:
+    def _begin_again(self, state: SourceState, begin: BeginRecord) -> Change[int]:
         record = state.registration
-        if lineage != record.lineage:
+        if begin.lineage != record.begun.lineage:
             raise InvalidArgument(
-                "lineage", f"epoch {record.begun_epoch} of {record.name} began with another one"
+                "lineage", f"epoch {begin.epoch} of {record.name} began with another one"
             )
-        if membership == record.membership or _forgets(record.membership, membership):
+        if _is_same(record.begun, begin) or _forgets(record.begun, begin):
             return Change(0)  # a begin that was sent before the confirmed one, and came late
         # A source confirms its begin by naming fewer policies.
-        state.registration = replace(record, membership=membership)
+        state.registration = replace(record, begun=begin)
         return Change(0, (state.registration_row(),))
 
     def _new_source(
@@ -646,6 +621,7 @@ class StoreCore:
         ended = self.identities.ended.get(state.name)
         has_ended = ended is not None and ended.state is state
         is_over = ended is not None and has_ended and ended.durable
+        begun = state.registration.begun
         return Promised(
             state,
             state.registration,
@@ -654,7 +630,7 @@ class StoreCore:
             state.markers,
             self.doubt_of(state),
             state.held.retained_from,
-            None if is_over else state.registration.membership,
+            replace(begun, membership=None) if is_over else begun,
         )
 
     def remove(self, source: SourceName, error: QuorateError) -> tuple[Ending, ...]:
@@ -694,24 +670,22 @@ class StoreCore:
             information=adoption.information,
             clean=adoption.clean,
         )
-        membership = adoption.membership
-        if adoption.ended and membership is not None:
-            ended = self._end(source, record, adoption.begun_epoch, membership_to_wire(membership))
+        begun = adoption.begun
+        if begun.ended:
+            ended = self._end(source, record, begun)
             return Change(0, (*old, *ended.writes), ended.endings)
-        if membership is None and known is not None and not is_live:
+        if begun.membership is None and known is not None and not is_live:
             known.registration, known.limbo = record, ""
             return Change(0, (*old, *self._rows(known)))
         reason = (known.limbo if known is not None else "") or self.standing.limbo
         state = self._live(source, reg_id)
         state.limbo = reason
         assert state.limbo, "the promise is taken over only for a source in limbo"
-        if membership is None:
+        if begun.membership is None:
             state.registration = record
             change = Change(0, (state.registration_row(), state.held_row()))
         else:
-            change = self._follow(
-                state, record, adoption.lineage, membership_to_wire(membership), adoption.generation
-            )
+            change = self._follow(state, record, begun)
         old += self.identities.replaced(source)
         return replace(change, writes=(*old, *change.writes, state.limbo_row()))
 
@@ -724,8 +698,8 @@ class StoreCore:
         if self.sources.get(state.name) is not state:
             return Change(False)  # the source was deleted meanwhile
         record = state.registration
-        expected = (adoption.promised_epoch, adoption.lineage)
-        if (record.promised_epoch, record.lineage) != expected or adoption.fetch.minus(
+        expected = (adoption.promised_epoch, adoption.begun.lineage)
+        if (record.promised_epoch, record.begun.lineage) != expected or adoption.fetch.minus(
             state.held.ranges
         ):
             return Change(False)
@@ -757,15 +731,18 @@ class StoreCore:
         )
 
 
-def _forgets(known: v1.Membership | None, other: v1.Membership) -> bool:
-    """Return whether the known membership of an epoch is the confirmed one of the two.
+def _is_same(known: BeginRecord, other: BeginRecord) -> bool:
+    """Return whether two begins of one epoch are equal, also in the addresses of the stores."""
+    mine, theirs = known.membership, other.membership
+    return mine == theirs and (mine is None or theirs is None or mine.addresses == theirs.addresses)
+
+
+def _forgets(known: BeginRecord, other: BeginRecord) -> bool:
+    """Return whether the known record of an epoch is the confirmed one of the two.
 
     A confirmed begin no longer names the policies that the source came from.
     """
-    if known is None:
-        return False
-    named = len(membership_from_wire(known).policies)
-    return 0 < named < len(membership_from_wire(other).policies)
+    return 0 < len(known.policies) < len(other.policies)
 
 
 def _of_generation(

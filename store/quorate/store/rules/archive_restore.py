@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import (
     BeingDeleted,
     InvalidArgument,
@@ -20,7 +21,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
-from quorate.protocol.lineage import Lineage, diverges_at
+from quorate.protocol.lineage import diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import (
@@ -52,9 +53,9 @@ class History:
     """One source, as an archive has it."""
 
     source: SourceName
-    lineage: Lineage
-    """The lineage in force up to `last`. None of its terms begins above that."""
-    membership: v1.Membership
+    begun: BeginRecord
+    """The lineage in force up to `last`; none of its terms begins above that. The source goes on
+    with the policies if the store knows no others."""
     first: int
     last: int
     losses: tuple[HeldRange, ...] = ()
@@ -76,7 +77,8 @@ def history_from_wire(wire: store_v1.RestoreOpen) -> History:
         raise InvalidArgument("lineage", f"names no epoch for {wire.first}")
     if lineage.terms[-1].first > last:
         raise InvalidArgument("lineage", f"names an epoch that begins above {last}")
-    if not membership_from_wire(wire.membership).policies:
+    begun = BeginRecord(lineage, membership_from_wire(wire.membership))
+    if not begun.policies:
         raise InvalidArgument("membership", "names no policy, so that no source could go on")
     source = source_from_wire(wire.source)
     information = wire.information if wire.HasField("information") else None
@@ -84,8 +86,7 @@ def history_from_wire(wire: store_v1.RestoreOpen) -> History:
         raise InvalidArgument("information", f"is not of {source}")
     return History(
         source,
-        lineage,
-        wire.membership,
+        begun,
         wire.first,
         last,
         held_from_wire(wire.accepted_losses),
@@ -122,13 +123,12 @@ def open_refill(core: StoreCore, history: History) -> Change[Refill]:
     if state is None or not _follows(core, state, history):
         promised = state.registration.promised_epoch if state is not None else 0
         known = max(promised, core.identities.known_epoch(source))
-        epoch = max(history.lineage.epoch, history.promised_epoch)
+        epoch = max(history.begun.lineage.epoch, history.promised_epoch)
         check_step(str(source), core.store, epoch, known)
         change = core.take_up(
             source,
             Archived(
-                history.lineage,
-                history.membership,
+                history.begun,
                 history.promised_epoch,
                 history.information,
                 history.reg_id,
@@ -164,19 +164,19 @@ def _follows(core: StoreCore, state: SourceState, history: History) -> bool:
     False if the store only missed later epochs. Raises OtherHistory if the lineages contradict.
     """
     record = state.registration
-    if not record.begun_epoch:
+    if not record.begun.epoch:
         return False
-    parts_at = diverges_at(record.lineage, history.lineage)
+    parts_at = diverges_at(record.begun.lineage, history.begun.lineage)
     if parts_at > history.last:
         return True
-    missed = record.begun_epoch < history.lineage.epoch and parts_at > state.held.stable_upto
+    missed = record.begun.epoch < history.begun.lineage.epoch and parts_at > state.held.stable_upto
     if missed and not state.live:
         return False
     raise OtherHistory(
         str(state.name),
         parts_at,
-        record.lineage.epoch_at(parts_at),
-        history.lineage.epoch_at(parts_at),
+        record.begun.lineage.epoch_at(parts_at),
+        history.begun.lineage.epoch_at(parts_at),
         core.store,
     )
 

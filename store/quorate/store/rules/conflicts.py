@@ -13,7 +13,6 @@ from quorate.protocol.errors import Fenced
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import diverges_at
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.protocol.wire import membership_to_wire
 from quorate.store.rules.repair_plan import OwnView, PeerView
 from quorate.store.rules.set_aside import set_aside
 from quorate.store.rules.source_state import Change, SourceState
@@ -35,15 +34,15 @@ def parted(own: OwnView, peer: PeerView) -> Range | None:
     A begin never takes back a stable message. So one of the two stores came with an old directory.
     None: there are no such numbers, or the newer stream began after the end of the older one.
     """
-    if not (own.begun_epoch and peer.begun_epoch):
+    if not (own.begun.epoch and peer.begun.epoch):
         return None
-    older, newer = (own, peer) if own.begun_epoch < peer.begun_epoch else (peer, own)
-    if older.begun_epoch < newer.generation:
+    older, newer = (own, peer) if own.begun.epoch < peer.begun.epoch else (peer, own)
+    if older.begun.epoch < newer.begun.generation:
         return None
     upto = older.stable_upto
-    if older.begun_epoch == newer.begun_epoch:
+    if older.begun.epoch == newer.begun.epoch:
         upto = max(own.stable_upto, peer.stable_upto)
-    first = diverges_at(own.lineage, peer.lineage)
+    first = diverges_at(own.begun.lineage, peer.begun.lineage)
     return Range(first, upto) if first <= upto else None
 
 
@@ -73,8 +72,8 @@ def fence(state: SourceState, kept: PeerView) -> Change[None]:
     ever: its stable messages are taken back.
     """
     record = state.registration
-    if kept.begun_epoch > record.begun_epoch:
-        return Change(None, (), state.end_stream(_fenced(state, kept.begun_epoch)))
+    if kept.begun.epoch > record.begun.epoch:
+        return Change(None, (), state.end_stream(_fenced(state, kept.begun.epoch)))
     epoch = record.promised_epoch + 1
     endings = state.end_stream(_fenced(state, epoch))
     state.registration = replace(record, promised_epoch=epoch, promised_to=b"", taken_over=True)
@@ -82,7 +81,7 @@ def fence(state: SourceState, kept: PeerView) -> Change[None]:
 
 
 def _fenced(state: SourceState, epoch: int) -> Fenced:
-    return Fenced(str(state.name), state.registration.begun_epoch, epoch)
+    return Fenced(str(state.name), state.registration.begun.epoch, epoch)
 
 
 def settle(
@@ -115,13 +114,6 @@ def _follow(state: SourceState, kept: PeerView, first: int) -> None:
     held.stable_upto = min(held.stable_upto, first - 1)
     held.retained_from = min(held.retained_from, first)
     held.archived_upto = min(held.archived_upto, first - 1)
-    if kept.begun_epoch <= record.begun_epoch:
-        state.registration = replace(
-            record,
-            begun_epoch=kept.begun_epoch,
-            lineage=kept.lineage,
-            membership=(
-                membership_to_wire(kept.membership) if kept.membership is not None else None
-            ),
-        )
+    if kept.begun.epoch <= record.begun.epoch:
+        state.registration = replace(record, begun=kept.begun)
     state.renew_losses()

@@ -25,7 +25,7 @@ def is_unused(state: SourceState, epoch: int, instance: bytes) -> bool:
 def _may_matter(state: SourceState) -> bool:
     """Whether others may have to know that something was here, now or before."""
     record = state.registration
-    return bool(record.begun_epoch or record.fences or state.held.ranges or state.limbo)
+    return bool(record.begun.epoch or record.fences or state.held.ranges or state.limbo)
 
 
 def check_receiver(who: Who, record: ReceiverRecord, epoch: int, instance: bytes = b"") -> None:

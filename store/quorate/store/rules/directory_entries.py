@@ -120,6 +120,6 @@ class Elsewhere:
 
 def _claim_of_peer(answer: PeerAnswer, source: SourceName) -> Claim | None:
     known = answer.knowledge(source)
-    if known.information is None or known.ended:
+    if known.information is None or known.begun.ended:
         return None
     return Claim(answer.address, known.information, known.live, known.proxy, known.finished)

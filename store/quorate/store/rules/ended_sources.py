@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.store.rules.identity_records import (
     EndRecord,
@@ -23,7 +23,7 @@ from quorate.store.rules.identity_records import (
     life_key,
     pack_end_record,
 )
-from quorate.store.rules.named_stores import others, policies
+from quorate.store.rules.named_stores import others
 from quorate.store.rules.peer_knowledge import PeerAnswer, SourceKnowledge
 from quorate.store.rules.receiver_tombstones import spent_by_all
 from quorate.store.rules.source_state import SourceState
@@ -37,7 +37,6 @@ from quorate.store.storage.records import (
     receiver_key,
     reg_id_key,
 )
-from quorate.v1 import messages_pb2 as v1
 
 
 @dataclass(eq=False, slots=True)
@@ -61,7 +60,7 @@ class EndedSource:
     @property
     def epoch(self) -> int:
         """The epoch of the end; 0: only a promise is kept."""
-        return self.state.registration.begun_epoch
+        return self.state.registration.begun.epoch
 
     @property
     def being_emptied(self) -> bool:
@@ -105,16 +104,11 @@ def restored(record: EndRecord, former: SourceState | None) -> EndedSource:
     )
 
 
-def end_of(
-    record: Registration, epoch: int, membership: v1.Membership, spent_receiver_epoch: int
-) -> Registration:
-    """Return the record of a source that ends in this epoch. record: with the promise of it."""
+def end_of(record: Registration, end: BeginRecord, spent_receiver_epoch: int) -> Registration:
+    """Return the record of a source that ends by this begin. record: with the promise of it."""
     return replace(
         record,
-        begun_epoch=epoch,
-        lineage=Lineage((Term(epoch, 0),)),
-        membership=membership,
-        generation=epoch,
+        begun=end,
         clean=False,
         may_miss_receivers=False,
         spent_receiver_epoch=max(record.spent_receiver_epoch, spent_receiver_epoch),
@@ -203,13 +197,13 @@ class View:
         return {self.me} | {
             store
             for store, peer in self.peers.items()
-            if peer.knowledge(source).generation >= epoch
+            if peer.knowledge(source).begun.generation >= epoch
         }
 
 
 def is_durable(known: EndedSource, view: View) -> bool:
     """Return whether an end is on a stable set of each policy that it names."""
-    in_force, adopted = policies(known.state.registration), view.adopted(known)
+    in_force, adopted = known.state.registration.begun.policies, view.adopted(known)
     return bool(in_force) and all(policy.stable(policy.stores & adopted) for policy in in_force)
 
 
@@ -234,5 +228,5 @@ def _needs_no_word(peer: PeerAnswer, known: EndedSource) -> bool:
     theirs: SourceKnowledge | None = peer.sources.get(known.state.name)
     if theirs is None:
         return not peer.limbo
-    is_later = theirs.begun_epoch > known.epoch
-    return theirs.generation >= known.epoch and (theirs.settled or is_later)
+    is_later = theirs.begun.epoch > known.epoch
+    return theirs.begun.generation >= known.epoch and (theirs.settled or is_later)

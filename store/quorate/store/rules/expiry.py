@@ -5,7 +5,7 @@ from __future__ import annotations
 from quorate.protocol.identity import SourceName
 from quorate.store.rules.ended_sources import View
 from quorate.store.rules.lifetimes import Owner
-from quorate.store.rules.named_stores import others, policies
+from quorate.store.rules.named_stores import others
 from quorate.store.rules.peer_knowledge import UNKNOWN, PeerAnswer, SourceKnowledge
 from quorate.store.storage.records import Registration
 
@@ -17,9 +17,9 @@ def may_expire(record: Registration, view: View) -> bool:
     for the whole lifetime are a blocking set: without them no message became stable.
     """
     told = {store: peer.knowledge(record.name) for store, peer in view.peers.items()}
-    newest = max(told.values(), key=lambda known: known.begun_epoch, default=UNKNOWN)
-    in_force, named = policies(record), others(record, view.me)
-    if newest.begun_epoch > record.begun_epoch and newest.membership is not None:
+    newest = max(told.values(), key=lambda known: known.begun.epoch, default=UNKNOWN).begun
+    in_force, named = record.begun.policies, others(record, view.me)
+    if newest.epoch > record.begun.epoch and newest.membership is not None:
         # This store missed that begin. Its stores need not be those of the own record.
         in_force, named = newest.membership.policies, newest.membership.stores
     if any(_hears_owner(known) and store in named for store, known in told.items()):
@@ -29,7 +29,7 @@ def may_expire(record: Registration, view: View) -> bool:
 
 
 def _hears_owner(known: SourceKnowledge) -> bool:
-    return known.owner is Owner.HEARD and not known.ended
+    return known.owner is Owner.HEARD and not known.begun.ended
 
 
 def _is_silent(peer: PeerAnswer, source: SourceName) -> bool:
@@ -37,7 +37,7 @@ def _is_silent(peer: PeerAnswer, source: SourceName) -> bool:
     known = peer.sources.get(source)
     if known is None:
         return not peer.limbo
-    return known.owner is Owner.SILENT or known.ended
+    return known.owner is Owner.SILENT or known.begun.ended
 
 
 def is_first_silent(source: SourceName, view: View) -> bool:

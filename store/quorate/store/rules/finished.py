@@ -27,7 +27,7 @@ def is_finished(state: SourceState, doubt: str) -> bool:
         and information.drawn
         and record.clean
         and not state.live
-        and 0 < record.begun_epoch == record.promised_epoch
+        and 0 < record.begun.epoch == record.promised_epoch
         and not (doubt or state.accepted)
         and _has_nothing_left(state)
     )
@@ -47,10 +47,10 @@ def closed_elsewhere(state: SourceState, told: Iterable[SourceKnowledge]) -> boo
     stream was stable.
     """
     record = state.registration
-    here = (record.begun_epoch, record.promised_epoch, record.promised_to)
+    here = (record.begun.epoch, record.promised_epoch, record.promised_to)
     return not (record.clean or state.live) and any(
         known.finished
-        and here == (known.begun_epoch, known.promised_epoch, known.promised_to)
+        and here == (known.begun.epoch, known.promised_epoch, known.promised_to)
         and state.held.stable_upto >= known.stable_upto
         for known in told
     )
@@ -71,4 +71,4 @@ def _is_over(peer: PeerAnswer, source: SourceName) -> bool:
     known = peer.sources.get(source)
     if known is None:
         return not peer.limbo
-    return known.finished or known.ended
+    return known.finished or known.begun.ended

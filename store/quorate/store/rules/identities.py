@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
+from quorate.protocol.begin import BeginRecord
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.ranges import RangeSet
@@ -35,7 +36,6 @@ from quorate.store.storage.interface import (
     Write,
 )
 from quorate.store.storage.records import Held, Registration
-from quorate.v1 import messages_pb2 as v1
 
 
 class Identities:
@@ -61,7 +61,7 @@ class Identities:
         if stream is not None:
             return inf if stream.instance != instance else 0.0
         record = state.registration
-        if record.ended and record.promised_epoch == record.begun_epoch:
+        if record.begun.ended and record.promised_epoch == record.begun.epoch:
             return 0.0
         other = record.promised_to not in (b"", instance)
         return self.lives.protected_for(Who(state.name)) if other else 0.0
@@ -89,11 +89,10 @@ class Identities:
         self,
         former: SourceState | None,
         record: Registration,
-        epoch: int,
-        membership: v1.Membership,
+        end: BeginRecord,
         reg_ids: RegIds,
     ) -> list[Write]:
-        """End a source in this epoch, in place of its stream or of an earlier end.
+        """End a source by this begin, in place of its stream or of an earlier end.
 
         - former: the live source, which is out of service already; None: there was none.
         - record: the promise.
@@ -101,7 +100,7 @@ class Identities:
         known, wall = self.ended.get(record.name), self.lives.observed.wall
         before = former or (known.former if known is not None else None)
         spent = ended_sources.spent_receiver_epoch(before)
-        record = ended_sources.end_of(record, epoch, membership, spent)
+        record = ended_sources.end_of(record, end, spent)
         if former is not None:
             known = ended_sources.ended(former, record, wall)
         else:

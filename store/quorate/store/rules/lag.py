@@ -38,20 +38,22 @@ def lack(
       be here.
     - names: the names that policies may have for this store.
     """
-    if peer.ended or not peer.begun_epoch or (state is not None and _has_all(state, peer)):
+    if peer.begun.ended or not peer.begun.epoch or (state is not None and _has_all(state, peer)):
         return None
-    if state is None and (peer.membership is None or peer.membership.stores.isdisjoint(names)):
+    if state is None and (
+        peer.begun.membership is None or peer.begun.membership.stores.isdisjoint(names)
+    ):
         return None
     lineage = NO_LINEAGE if state is None else state.lineage
     first, upto = (0 if state is None else first_lacked(state)), peer.stable_upto
-    agree_before = diverges_at(lineage, peer.lineage)
-    if lineage.epoch < peer.lineage.epoch:
-        first, lineage = min(first, agree_before), peer.lineage
+    agree_before = diverges_at(lineage, peer.begun.lineage)
+    if lineage.epoch < peer.begun.lineage.epoch:
+        first, lineage = min(first, agree_before), peer.begun.lineage
     else:
         upto = min(upto, agree_before - 1)
     if upto < first:
         return None
-    held = peer.lineage.belonging(peer.held)
+    held = peer.begun.lineage.belonging(peer.held)
     upto = min(upto, held.high)
     can_go_on = first in held or first < peer.retained_from
     return Lack(first, place_at(lineage, upto)) if can_go_on and first <= upto else None
@@ -61,7 +63,7 @@ def _has_all(state: SourceState, peer: SourceKnowledge) -> bool:
     """Return quickly whether this store has as much as a peer, which is so nearly always."""
     held = state.held
     return (
-        peer.begun_epoch == state.registration.begun_epoch
+        peer.begun.epoch == state.registration.begun.epoch
         and held.stable_upto >= peer.stable_upto
         and held.ranges.contiguous_upto(held.retained_from) >= peer.stable_upto
     )

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from quorate.protocol.policy import Policy
-from quorate.protocol.wire import membership_from_wire
 from quorate.store.storage.records import Registration
-
-
-def policies(record: Registration) -> tuple[Policy, ...]:
-    """Return the policies that the begun record names; empty: nothing was begun."""
-    membership = record.membership
-    return membership_from_wire(membership).policies if membership is not None else ()
 
 
 def others(record: Registration, me: str) -> frozenset[str]:
@@ -19,7 +11,7 @@ def others(record: Registration, me: str) -> frozenset[str]:
     The record in force names them, apart from members that a backup stands in for. The source has
     left the other stores that its last information names.
     """
-    in_force, names = policies(record), _informed(record)
+    in_force, names = record.begun.policies, _informed(record)
     if in_force:
         names &= {store for policy in in_force for store in policy.backups}
         names |= {store for policy in in_force for store in policy.stores}

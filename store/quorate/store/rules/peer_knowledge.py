@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from quorate.protocol.begin import NOT_BEGUN, BeginRecord
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
-from quorate.protocol.lineage import NO_LINEAGE, Lineage
-from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange
-from quorate.protocol.recovery import Marker, is_end
+from quorate.protocol.recovery import Marker
 from quorate.store.rules.lifetimes import Owner
 from quorate.store.storage.maintenance_records import LossRecord
 from quorate.v1.messages_pb2 import SourceInformation
@@ -31,9 +30,8 @@ class SourceKnowledge:
 
     promised_epoch: int = 0
     promised_to: bytes = b""
-    begun_epoch: int = 0
-    lineage: Lineage = NO_LINEAGE
-    membership: Membership | None = None
+    begun: BeginRecord = NOT_BEGUN
+    """The newest begin that the peer has."""
     held: tuple[HeldRange, ...] = ()
     stable_upto: int = NOTHING
     limbo: bool = False
@@ -57,8 +55,6 @@ class SourceKnowledge:
     """The newest stable marker and every later one."""
     takes_data: bool = True
     """Whether the peer keeps messages of the topic."""
-    generation: int = 0
-    """The generation of the begun epoch, as in Registration."""
     ended_receivers: tuple[EndedReceiver, ...] = ()
     may_miss_receivers: bool = False
     """Whether the peer may lack receivers that are registered."""
@@ -68,15 +64,6 @@ class SourceKnowledge:
     """Whether the source is finished at the peer (quorate.store.rules.finished)."""
     owner: Owner = Owner.UNKNOWN
     """Whether the peer has heard of the owner within the state lifetime."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether the begun epoch is an end."""
-        return is_end(self.begun_epoch, self.generation)
-
-    def is_older_than(self, generation: int) -> bool:
-        """Return whether the peer has begun, and nothing of this generation yet."""
-        return 0 < self.begun_epoch < generation
 
 
 UNKNOWN = SourceKnowledge()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 from quorate.protocol.wire import (
+    begin_from_wire,
+    begin_to_wire,
     held_from_wire,
     held_to_wire,
-    lineage_from_wire,
-    lineage_to_wire,
     markers_from_wire,
     markers_to_wire,
-    membership_from_wire,
     source_to_wire,
 )
 from quorate.store.rules.lifetimes import Owner
@@ -43,9 +42,7 @@ def source_inventory(state: SourceState, limbo: bool) -> store_v1.SourceInventor
         source=source_to_wire(state.name),
         promised_epoch=record.promised_epoch,
         promised_to=record.promised_to,
-        begun_epoch=record.begun_epoch,
-        lineage=lineage_to_wire(record.lineage),
-        membership=record.membership,
+        begun=begin_to_wire(record.begun),
         held=held_to_wire(state.held_by_epoch()),
         stable_upto=state.held.stable_upto,
         limbo=limbo,
@@ -58,7 +55,6 @@ def source_inventory(state: SourceState, limbo: bool) -> store_v1.SourceInventor
         reg_id=state.reg_id,
         retained_from=state.held.retained_from,
         markers=markers_to_wire(state.markers),
-        generation=record.generation,
         ended_receivers=ended_receivers(state),
         may_miss_receivers=record.may_miss_receivers,
         spent_receiver_epoch=record.spent_receiver_epoch,
@@ -79,9 +75,7 @@ def _knowledge(serialized: bytes) -> SourceKnowledge:
     return SourceKnowledge(
         wire.promised_epoch,
         wire.promised_to,
-        wire.begun_epoch,
-        lineage_from_wire(wire.lineage),
-        membership_from_wire(wire.membership) if wire.HasField("membership") else None,
+        begin_from_wire(wire.begun),
         held_from_wire(wire.held),
         wire.stable_upto,
         wire.limbo,
@@ -97,7 +91,6 @@ def _knowledge(serialized: bytes) -> SourceKnowledge:
         wire.retained_from,
         markers_from_wire(wire.markers),
         wire.durability != DURABILITY_STATE_ONLY,
-        wire.generation,
         tuple(wire.ended_receivers),
         wire.may_miss_receivers,
         wire.spent_receiver_epoch,

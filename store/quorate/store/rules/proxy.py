@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from quorate.protocol.begin import NOT_BEGUN, BeginRecord
 from quorate.protocol.limits import NOTHING
-from quorate.protocol.lineage import NO_LINEAGE, Lineage
-from quorate.protocol.policy import Membership
+from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import RangeSet
 
 AWAY_SECONDS = 3.0
@@ -24,9 +24,7 @@ class Party:
 
     store: str
     incarnation: bytes
-    begun_epoch: int = 0
-    lineage: Lineage = NO_LINEAGE
-    membership: Membership | None = None
+    begun: BeginRecord = NOT_BEGUN
     held: RangeSet = field(default_factory=RangeSet)
     """The numbers of the stream that it holds durably, or that no store needs to hold."""
     stable_upto: int = NOTHING
@@ -42,7 +40,7 @@ class Party:
     @property
     def is_promised(self) -> bool:
         """To a later source: it may have decided without what this store has."""
-        return self.promised_epoch > self.begun_epoch
+        return self.promised_epoch > self.begun.epoch
 
 
 def announcers(me: Party, peers: Iterable[Party]) -> tuple[Party, ...]:
@@ -52,8 +50,8 @@ def announcers(me: Party, peers: Iterable[Party]) -> tuple[Party, ...]:
     source streams to a peer.
     """
     parties = (me, *(peer for peer in peers if peer.store != me.store))
-    newest = max(party.begun_epoch for party in parties)
-    able = [one for one in parties if one.begun_epoch == newest and not one.limbo]
+    newest = max(party.begun.epoch for party in parties)
+    able = [one for one in parties if one.begun.epoch == newest and not one.limbo]
     if not newest or me not in able or any(party.live for party in parties):
         return ()
     return tuple(able)
@@ -94,11 +92,11 @@ class Gathering:
         among: the stores that announce the source, this one first.
         """
         told = max(party.stable_upto for party in among)
-        lineage = among[0].lineage
+        lineage = among[0].begun.lineage
         reach = {
             party.store: party.held.contiguous_upto(told + 1)
             for party in among
-            if party.lineage == lineage and not party.is_promised
+            if party.begun.lineage == lineage and not party.is_promised
         }
         # No rule waits for a state-only store. Messages that it took before it was configured so
         # count like those of any other store.
@@ -123,7 +121,7 @@ def _sighting(
         holders = frozenset(store for store, reached in reach.items() if reached >= upto)
         if _stable(among, holders, active):
             having = {one.store: one.incarnation for one in among if one.store in holders}
-            return _Sighting(upto, among[0].lineage, having, now)
+            return _Sighting(upto, among[0].begun.lineage, having, now)
     return None
 
 
@@ -136,7 +134,7 @@ def _still_holds(
     """
     incarnations = {party.store: party.incarnation for party in among}
     return (
-        seen.lineage == among[0].lineage
+        seen.lineage == among[0].begun.lineage
         and all(
             reach.get(store, NOTHING) >= seen.upto and incarnations[store] == incarnation
             for store, incarnation in seen.holders.items()
@@ -146,5 +144,5 @@ def _still_holds(
 
 
 def _stable(among: Sequence[Party], holders: Set[str], active: Set[str]) -> bool:
-    policies = among[0].membership.policies if among[0].membership is not None else ()
+    policies = among[0].begun.policies
     return bool(policies) and all(policy.stable(holders, active) for policy in policies)

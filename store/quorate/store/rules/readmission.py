@@ -12,12 +12,12 @@ quorate.store.rules.acceptor makes it durable.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from quorate.protocol.begin import NOT_BEGUN, BeginRecord
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
-from quorate.protocol.lineage import NO_LINEAGE, Lineage
-from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.recovery import (
     Decision,
@@ -26,8 +26,6 @@ from quorate.protocol.recovery import (
     NeedMore,
     Promise,
     decide,
-    is_end,
-    newness,
 )
 from quorate.store.rules.identity_records import End
 from quorate.store.rules.peer_knowledge import (
@@ -72,9 +70,7 @@ class Adoption:
     promised_epoch: int
     promised_to: bytes
     """The instance that may ask for that promise once more; empty: none."""
-    begun_epoch: int = 0
-    lineage: Lineage = NO_LINEAGE
-    membership: Membership | None = None
+    begun: BeginRecord = NOT_BEGUN
     information: SourceInformation | None = None
     clean: bool = False
     stable_upto: int = NOTHING
@@ -91,17 +87,10 @@ class Adoption:
     """The number below which some store has let go; nothing below is fetched."""
     marker: Marker | None = None
     """The newest that was committed with what is taken over, or was let go."""
-    generation: int = 0
-    """The generation of the begun epoch, as in Registration."""
     ended_receivers: Mapping[int, End] = field(default_factory=dict)
     """By session ID."""
     spent_receiver_epoch: int = 0
     """The highest in which any receiver was over."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether the begun epoch is an end."""
-        return is_end(self.begun_epoch, self.generation)
 
 
 def names_of(
@@ -150,16 +139,16 @@ def leave(
     """
     known = {answer.address: answer.knowledge(name) for answer in answers}
     vouching = {answer.address for answer in answers if answer.vouches(name)}
-    newest = max([own, *known.values()], key=newness)
+    newest = max([own, *known.values()], key=lambda each: each.begun.newness)
     promised_epoch, promised_to = _highest_promise([own, *known.values()])
-    if newest.membership is None:
+    if newest.begun.membership is None:
         if silent := sorted(set(configured) - vouching):
             return Stay(f"nothing was begun as far as is known, and {_not_heard(silent)}")
         return Adoption(promised_epoch, promised_to)
 
-    policies = newest.membership.policies
+    policies = newest.begun.policies
     if not policies:
-        return Stay(f"the begin of epoch {newest.begun_epoch} names no store that could be asked")
+        return Stay(f"the begin of epoch {newest.begun.epoch} names no store that could be asked")
     everyone = frozenset().union(*(policy.stores for policy in policies))
     informations = [each.information for each in (own, *known.values())]
     me = _called(names_of(store, (address,), informations), everyone, store)
@@ -187,7 +176,7 @@ def leave(
         for address, knowledge in known.items()
         if address in vouching
         and called[address] in everyone - {me}
-        and not knowledge.is_older_than(newest.generation)
+        and not knowledge.begun.is_older_than(newest.begun.generation)
     ]
     promises = _promises(me, own, called, known, trusted, newest)
     match decide(policies[-1], promises):
@@ -206,21 +195,18 @@ def leave(
     return Adoption(
         promised_epoch,
         promised_to,
-        newest.begun_epoch,
-        newest.lineage,
-        newest.membership,
+        newest.begun,
         _newest_information(informations),
         newest.clean,
         decision.stable_upto,
         decision.floor,
         fetch,
         {each: decision.holders[called[each]] for each in known},
-        positions(sure_of_receivers, newest.lineage),
+        positions(sure_of_receivers, newest.begun.lineage),
         tuple(dict.fromkeys(losses)),
         tuple(record for each in known.values() for record in each.poison),
         decision.retained_from,
         decision.marker,
-        decision.generation,
         merged(sure_of_receivers),
         spent_epoch(known.values()),
     )
@@ -244,9 +230,7 @@ def may_concern(store: str, address: str, name: SourceName, answers: Sequence[Pe
         others |= names_of(answer.store, (answer.address, answer.advertised), informations)
     others -= names_of(store, (address,), informations)
     return any(
-        each.membership is None
-        or not each.membership.policies
-        or any(policy.stores - others for policy in each.membership.policies)
+        not each.begun.policies or any(policy.stores - others for policy in each.begun.policies)
         for each in known
     )
 
@@ -275,19 +259,23 @@ def _promises(
     everything = {me: own, **{called[each]: knowledge for each, knowledge in known.items()}}
     return {
         store: Promise(
-            each.begun_epoch,
-            each.lineage,
-            newest.membership if each.begun_epoch == newest.begun_epoch else each.membership,
+            _confirmed(each.begun, newest.begun),
             each.held,
             each.stable_upto,
             limbo=store not in trusted,
             markers=each.markers,
             losses=each.accepted_losses,
             retained_from=each.retained_from,
-            generation=each.generation,
         )
         for store, each in everything.items()
     }
+
+
+def _confirmed(begun: BeginRecord, newest: BeginRecord) -> BeginRecord:
+    """Return a begin record, with the policies of the newest one if it is of the same epoch."""
+    if begun.epoch != newest.epoch:
+        return begun
+    return replace(begun, membership=newest.membership)
 
 
 def _lacking(decision: Decision, me: str) -> RangeSet:

@@ -55,7 +55,7 @@ def positions(known: Iterable[SourceKnowledge], lineage: Lineage) -> dict[int, R
     ended = merged(told)
     highest: dict[int, ReceiverKnowledge] = {}
     for each in told:
-        belongs_upto = diverges_at(each.lineage, lineage) - 1
+        belongs_upto = diverges_at(each.begun.lineage, lineage) - 1
         for receiver in each.receivers:
             end = ended.get(receiver.session_id)
             ended_upto = end.epoch if end is not None else 0

@@ -81,10 +81,10 @@ def merged(known: Iterable[SourceKnowledge]) -> dict[int, End]:
     It is settled if all say so that know it. Those of a stream that is over say nothing.
     """
     told = list(known)
-    over = max(told, key=lambda each: each.begun_epoch, default=UNKNOWN).generation
+    over = max(told, key=lambda each: each.begun.epoch, default=UNKNOWN).begun.generation
     ended: dict[int, End] = {}
     for each in told:
-        if each.is_older_than(over):
+        if each.begun.is_older_than(over):
             continue
         for one in each.ended_receivers:
             so_far = ended.get(one.session_id)
@@ -100,8 +100,8 @@ def news(state: SourceState, told: Iterable[SourceKnowledge]) -> Iterator[tuple[
 
     A peer that is in limbo may remember what was settled long ago.
     """
-    over = state.registration.generation
-    sure = [each for each in told if not (each.limbo or each.is_older_than(over))]
+    over = state.registration.begun.generation
+    sure = [each for each in told if not (each.limbo or each.begun.is_older_than(over))]
     for session_id, end in merged(sure).items():
         if not end.settled and end.epoch > state.ended_upto(session_id):
             yield session_id, end.epoch
@@ -139,7 +139,7 @@ class Said:
     def of(source: SourceName, heard: Heard) -> Said:
         """The part of an answer."""
         known = heard.answer.sources.get(source)
-        has_source = known is not None and not known.ended
+        has_source = known is not None and not known.begun.ended
         return Said(
             heard.asked,
             heard.answer.vouches(source),
@@ -208,7 +208,7 @@ class Forgetting:
 
         steady: now, on the clock of `heard`; observed: seconds that the store has been up.
         """
-        if not (state.ended and state.registration.begun_epoch):
+        if not (state.ended and state.registration.begun.epoch):
             # Before it begins nobody can say which stores have to hear of them.
             self._seen.pop(state.name, None)
             return []

@@ -109,7 +109,7 @@ class Receivers:
         may name these.
         """
         first = islice(self._sources.items(), SOURCES_NAMED)
-        began = {name.topic for name, state in first if state.registration.begun_epoch}
+        began = {name.topic for name, state in first if state.registration.begun.epoch}
         return sorted(began)[:TOPICS_MAX]
 
     def source(self, source: SourceName) -> SourceState:
@@ -236,7 +236,7 @@ class Receivers:
         if state.is_of_former_stream(source_epoch):
             return ()
         upto = min(upto, max(state.held.high, state.held.stable_upto))
-        if source_epoch > state.registration.begun_epoch:
+        if source_epoch > state.registration.begun.epoch:
             upto = min(upto, state.held.stable_upto)
         position = max(upto, record.acknowledged_upto)
         confirmed_epoch = epoch if position > NOTHING else record.confirmed_epoch

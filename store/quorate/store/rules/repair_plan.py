@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from quorate.protocol.begin import NOT_BEGUN, BeginRecord
 from quorate.protocol.limits import NOTHING
-from quorate.protocol.lineage import NO_LINEAGE, Lineage, diverges_at
-from quorate.protocol.policy import Membership
+from quorate.protocol.lineage import diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker, released_below
 from quorate.store.rules.readmission import names_of
@@ -25,9 +25,7 @@ class PeerView:
 
     address: str
     store: str = ""
-    begun_epoch: int = 0
-    lineage: Lineage = NO_LINEAGE
-    membership: Membership | None = None
+    begun: BeginRecord = NOT_BEGUN
     held: tuple[HeldRange, ...] = ()
     stable_upto: int = NOTHING
     answered: bool = False
@@ -39,8 +37,6 @@ class PeerView:
     retained_from: int = 0
     """The lowest number not let go. Everything below was stable."""
     markers: tuple[Marker, ...] = ()
-    generation: int = 0
-    """The generation of the begun epoch, as in Registration."""
     incarnation: bytes = b""
     finished: bool = False
     """Whether the source is finished at the peer."""
@@ -52,8 +48,7 @@ class OwnView:
 
     store: str
     promised_epoch: int = 0
-    begun_epoch: int = 0
-    lineage: Lineage = NO_LINEAGE
+    begun: BeginRecord = NOT_BEGUN
     held: RangeSet = field(default_factory=RangeSet)
     next_sequence: int = 0
     stable_upto: int = NOTHING
@@ -69,8 +64,6 @@ class OwnView:
     """The lowest number not let go, here or elsewhere."""
     takes_data: bool = True
     """Whether the store keeps messages of the topic."""
-    generation: int = 0
-    """The generation of the begun epoch, as in Registration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,28 +92,28 @@ def begin_to_adopt(own: OwnView, peers: Iterable[PeerView]) -> PeerView | None:
         (
             peer
             for peer in peers
-            if peer.begun_epoch > own.begun_epoch
+            if peer.begun.epoch > own.begun.epoch
             and _names(peer, own)
             and not (is_new and peer.finished)
         ),
-        key=lambda peer: peer.begun_epoch,
+        key=lambda peer: peer.begun.epoch,
         default=None,
     )
-    if newest is None or newest.begun_epoch < own.promised_epoch:
+    if newest is None or newest.begun.epoch < own.promised_epoch:
         return None
-    if newest.begun_epoch == own.promised_epoch and newest.promised_to != own.promised_to:
+    if newest.begun.epoch == own.promised_epoch and newest.promised_to != own.promised_to:
         return None  # that epoch was promised to another instance here
     return newest
 
 
 def _names(peer: PeerView, own: OwnView) -> bool:
-    policies = peer.membership.policies if peer.membership else ()
+    policies = peer.begun.policies
     names = names_of(own.store, (own.address,), (peer.information,))
     named = {store for policy in policies for store in policy.stores}
     backups = {store for policy in policies for store in policy.backups}
     if own.unreadable:
         named |= backups
-    if peer.information is not None and peer.information.epoch == peer.begun_epoch:
+    if peer.information is not None and peer.information.epoch == peer.begun.epoch:
         named |= {entry.name for entry in peer.information.stores} - backups
     return not named.isdisjoint(names)
 
@@ -128,9 +121,9 @@ def _names(peer: PeerView, own: OwnView) -> bool:
 def stable_upto(own: OwnView, peers: Iterable[PeerView]) -> int:
     """Return how far the stream is stable in this store's lineage, as far as any store knows."""
     told = [
-        min(peer.stable_upto, diverges_at(own.lineage, peer.lineage) - 1)
+        min(peer.stable_upto, diverges_at(own.begun.lineage, peer.begun.lineage) - 1)
         for peer in peers
-        if peer.begun_epoch and own.begun_epoch
+        if peer.begun.epoch and own.begun.epoch
     ]
     return max((own.stable_upto, *told))
 
@@ -141,9 +134,9 @@ def retained_from(own: OwnView, peers: Iterable[PeerView]) -> int:
     This store need not fetch the messages below it.
     """
     told = [
-        released_below(own.lineage, peer.lineage, peer.retained_from, peer.stable_upto)
+        released_below(own.begun.lineage, peer.begun.lineage, peer.retained_from, peer.stable_upto)
         for peer in peers
-        if peer.begun_epoch and own.begun_epoch
+        if peer.begun.epoch and own.begun.epoch
     ]
     return max((own.retained_from, *told))
 
@@ -157,7 +150,7 @@ def lacking(own: OwnView, stable: int) -> RangeSet:
     if not own.takes_data:
         return RangeSet(own.unreadable)
     upto = stable if not own.live else min(stable, own.next_sequence - 1)
-    begins = own.lineage.terms[0].first if own.lineage.terms else 0
+    begins = own.begun.lineage.terms[0].first if own.begun.lineage.terms else 0
     begins = max(begins, own.retained_from)
     wanted = RangeSet(own.held.holes(begins, upto) if upto >= begins else ())
     for item in own.losses:
@@ -179,7 +172,7 @@ def errands(wanted: RangeSet, own: OwnView, peers: Sequence[PeerView]) -> list[E
         if not peer.answered:
             plans.append((-1, [Errand(peer, item) for item in wanted]))
             continue
-        parts = wanted.both(own.lineage.belonging(peer.held))
+        parts = wanted.both(own.begun.lineage.belonging(peer.held))
         plans.append((parts.count(), [Errand(peer, part) for part in parts]))
     plans.sort(key=lambda plan: plan[0], reverse=True)
     return [errand for _, found in plans for errand in found]
@@ -187,7 +180,7 @@ def errands(wanted: RangeSet, own: OwnView, peers: Sequence[PeerView]) -> list[E
 
 def comparable_upto(own: OwnView, peer: PeerView) -> int:
     """Return the highest number up to which this store and a peer must hold the same messages."""
-    if not (own.begun_epoch and peer.begun_epoch):
+    if not (own.begun.epoch and peer.begun.epoch):
         return NOTHING
     upto = min(own.stable_upto, peer.stable_upto)
-    return min(upto, diverges_at(own.lineage, peer.lineage) - 1)
+    return min(upto, diverges_at(own.begun.lineage, peer.begun.lineage) - 1)

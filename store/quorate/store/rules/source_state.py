@@ -115,7 +115,7 @@ class SourceState:
 
     @property
     def lineage(self) -> Lineage:
-        return self.registration.lineage
+        return self.registration.begun.lineage
 
     @property
     def live(self) -> bool:

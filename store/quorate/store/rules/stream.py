@@ -111,7 +111,7 @@ class SourceStreams:
         if state is None:
             raise NotRegistered(str(source), f"store {self._store} does not know it")
         record = state.registration
-        if epoch != record.begun_epoch or record.taken_over:
+        if epoch != record.begun.epoch or record.taken_over:
             raise NotRegistered(str(source), f"epoch {epoch} was not begun at store {self._store}")
         if record.promised_to not in (b"", instance):
             raise Fenced(f"{source}, another instance", epoch, record.promised_epoch)
@@ -134,7 +134,7 @@ class SourceStreams:
         )
         endings = state.end_stream(Closed(f"The older stream of {source}"))
         next_sequence = state.has_upto(retained_from) + 1
-        term = record.lineage.terms[-1]
+        term = record.begun.lineage.terms[-1]
         expected = state_only.expected_of(state, next_sequence)
         state.stream = AppendStream(state, epoch, term.first, instance, expected)
         return Change(

@@ -35,7 +35,7 @@ from quorate.protocol.errors import (
     StorageFailed,
 )
 
-FORMAT = 18
+FORMAT = 19
 """The number of the format. Raise it whenever an older version could not read the new format."""
 
 FORMAT_FILE = "FORMAT"

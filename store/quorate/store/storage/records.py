@@ -13,12 +13,15 @@ from dataclasses import dataclass, field
 from google.protobuf.message import DecodeError
 
 from quorate.protocol.application import UNNAMED, Application
+from quorate.protocol.begin import NOT_BEGUN, BeginRecord
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import INSTANCE_BYTES_MAX, NOTHING
-from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.protocol.recovery import Marker, is_end
-from quorate.v1.messages_pb2 import Membership, SourceInformation
+from quorate.protocol.recovery import Marker
+from quorate.protocol.wire import begin_from_wire, begin_to_wire
+from quorate.v1.messages_pb2 import BeginRecord as BeginMessage
+from quorate.v1.messages_pb2 import SourceInformation
 from quorate.v1.store_pb2 import Greeting, StoreInventory
 
 _U64 = struct.Struct(">Q")
@@ -112,18 +115,13 @@ class Registration:
     promised_epoch: int
     promised_to: bytes
     """The instance to which the promise was made."""
-    begun_epoch: int = 0
-    lineage: Lineage = NO_LINEAGE
-    membership: Membership | None = None
-    """The policies of the begun epoch; None until an epoch was begun."""
+    begun: BeginRecord = NOT_BEGUN
+    """The newest begin."""
     information: SourceInformation | None = None
     clean: bool = False
     """Whether the source said goodbye and has not come back since."""
     taken_over: bool = False
     """Whether the promise comes from peers. It counts once its instance has asked here for it."""
-    generation: int = 0
-    """The epoch of the end that the stream began after; 0: the source never ended. An end has its
-    own epoch here."""
     by_take_over: bool = False
     """Whether the instance with the promise was told to take over from another one."""
     fences: bool = False
@@ -136,71 +134,64 @@ class Registration:
     """The highest epoch in which a receiver of the source ended; 0: none did. See
     receiver_tombstones.spend."""
 
-    @property
-    def ended(self) -> bool:
-        """Whether the begun epoch is an end."""
-        return is_end(self.begun_epoch, self.generation)
 
-
-_REGISTRATION = struct.Struct(">BQQQBHHHII")
-_CLEAN, _TAKEN_OVER, _GENERATION, _FENCES, _MAY_MISS, _SPENT, _BY_TAKE_OVER = 1, 2, 4, 8, 16, 32, 64
-_REGISTRATION_VERSION = 1
+_REGISTRATION = struct.Struct(">BQQBHHII")
+_CLEAN, _TAKEN_OVER, _FENCES, _MAY_MISS, _SPENT, _BY_TAKE_OVER = 1, 2, 4, 8, 16, 32
+_REGISTRATION_VERSION = 2
 
 
 def pack_registration(record: Registration) -> bytes:
     topic = record.name.topic.encode()
-    terms = b"".join(_PAIR.pack(term.epoch, term.first) for term in record.lineage.terms)
-    membership = record.membership.SerializeToString() if record.membership else b""
+    begun = begin_to_wire(record.begun).SerializeToString()
     information = record.information.SerializeToString() if record.information else b""
     head = _REGISTRATION.pack(
         _REGISTRATION_VERSION,
         record.name.session_id,
         record.promised_epoch,
-        record.begun_epoch,
         record.clean * _CLEAN
         | record.taken_over * _TAKEN_OVER
-        | bool(record.generation) * _GENERATION
         | record.fences * _FENCES
         | record.may_miss_receivers * _MAY_MISS
         | bool(record.spent_receiver_epoch) * _SPENT
         | record.by_take_over * _BY_TAKE_OVER,
         len(topic),
         len(record.promised_to),
-        len(record.lineage.terms),
-        len(membership),
+        len(begun),
         len(information),
     )
-    epochs = (record.generation, record.spent_receiver_epoch)
-    optional = (_U64.pack(epoch) if epoch else b"" for epoch in epochs)
-    return b"".join((head, topic, record.promised_to, terms, membership, information, *optional))
+    spent = record.spent_receiver_epoch
+    optional = _U64.pack(spent) if spent else b""
+    return b"".join((head, topic, record.promised_to, begun, information, optional))
 
 
 def unpack_registration(value: bytes) -> Registration:
     try:
-        version, session_id, promised, begun, flags, *lengths = _REGISTRATION.unpack_from(value)
+        version, session_id, promised, flags, *lengths = _REGISTRATION.unpack_from(value)
         if version != _REGISTRATION_VERSION:
             raise Malformed(f"a registration has version {version}")
-        lengths[2] *= _PAIR.size
-        lengths += (_U64.size if flags & flag else 0 for flag in (_GENERATION, _SPENT))
+        lengths.append(_U64.size if flags & _SPENT else 0)
         parts = _cut(value, _REGISTRATION.size, lengths)
-        topic, instance, terms, membership, information, generation, spent = parts
+        topic, instance, begun, information, spent = parts
         return Registration(
             SourceName(topic.decode(), session_id),
             promised,
             instance,
-            begun,
-            Lineage(tuple(Term(*pair) for pair in _PAIR.iter_unpack(terms))),
-            Membership.FromString(membership) if begun else None,
+            begin_from_wire(BeginMessage.FromString(begun)),
             SourceInformation.FromString(information) if information else None,
             bool(flags & _CLEAN),
             bool(flags & _TAKEN_OVER),
-            _U64.unpack(generation)[0] if generation else 0,
             bool(flags & _BY_TAKE_OVER),
             bool(flags & _FENCES),
             bool(flags & _MAY_MISS),
             _U64.unpack(spent)[0] if spent else 0,
         )
-    except (struct.error, DecodeError, UnicodeDecodeError, AssertionError) as error:
+    except (
+        struct.error,
+        DecodeError,
+        UnicodeDecodeError,
+        AssertionError,
+        InvalidArgument,
+    ) as error:
         raise Malformed(f"a registration cannot be read: {error}") from None
 
 

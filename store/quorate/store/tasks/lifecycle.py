@@ -23,8 +23,14 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
+from quorate.protocol.policy import Membership
 from quorate.protocol.stream_end import StreamEnd
-from quorate.protocol.wire import source_from_wire, source_to_wire
+from quorate.protocol.wire import (
+    begin_to_wire,
+    membership_from_wire,
+    source_from_wire,
+    source_to_wire,
+)
 from quorate.store.engine import Engine
 from quorate.store.rules import (
     receiver_positions,
@@ -53,7 +59,7 @@ from quorate.store.rules.lifetimes import (
     Who,
     milliseconds,
 )
-from quorate.store.rules.named_stores import known_to_receivers, policies
+from quorate.store.rules.named_stores import known_to_receivers
 from quorate.store.rules.peer_knowledge import (
     Heard,
     PeerAnswer,
@@ -72,7 +78,6 @@ from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.proxy import Proxying
 from quorate.store.turns import Turn
 from quorate.transport.stream_end import note_answer, request_for
-from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.messages_pb2 import SourceInformation
 
@@ -92,7 +97,7 @@ class AskedEnd(NamedTuple):
     source: SourceName
     epoch: int
     instance: bytes
-    membership: v1.Membership | None = None
+    membership: Membership | None = None
     """The policies that the end names; None: only the promise is asked for."""
     incarnation: bytes = b""
     """The incarnation of this store that made the promise, as the asking party heard it."""
@@ -257,7 +262,7 @@ class Keeper:
         who, record = Who(state.name), state.registration
         if not self._lives.overdue(who):
             return False
-        if not (record.begun_epoch or state.held.ranges):
+        if not (record.begun.epoch or state.held.ranges):
             _log.info("%s never began: only its promise is kept", state.name)
             endings = self._core.remove(state.name, Deregistered(f"Source {state.name}"))
             await self._gone(state, self._identities.shelve(state, self._core.reg_ids), endings)
@@ -336,7 +341,9 @@ class Keeper:
             if each.answer.vouches(name)
         }
         reg_ids = self._core.reg_ids
-        return receiver_positions.learn(state, policies(record), told, self._identities, reg_ids)
+        return receiver_positions.learn(
+            state, record.begun.policies, told, self._identities, reg_ids
+        )
 
     def _write_stamps(
         self, state: SourceState, known: Iterable[Who], *, all_of_them: bool = False
@@ -425,7 +432,7 @@ class Keeper:
         if writes:
             await self._write(known.state, writes)
         theirs = (peer.knowledge(known.state.name) for peer in view.peers.values())
-        has_begun_anew = any(each.begun_epoch > known.epoch for each in theirs)
+        has_begun_anew = any(each.begun.epoch > known.epoch for each in theirs)
         if known.being_emptied and (has_begun_anew or self._grace_is_over(known)):
             await self._purge(known)
 
@@ -530,9 +537,7 @@ class Keeper:
             promised = await self._engine.made_durable(promise.answer.state, promise)
             record = promised.registration
             answer.limbo, answer.limbo_reason = bool(promised.limbo), promised.limbo
-            answer.begun_epoch = record.begun_epoch
-            if promised.membership is not None:
-                answer.membership.CopyFrom(promised.membership)
+            answer.begun.CopyFrom(begin_to_wire(promised.begun))
             if record.information is not None:
                 answer.information.CopyFrom(record.information)
         else:
@@ -614,7 +619,7 @@ def asked_of(request: store_v1.DeregisterRequest) -> AskedEnd:
         source_from_wire(request.source),
         request.epoch,
         request.instance,
-        request.membership if request.HasField("membership") else None,
+        membership_from_wire(request.membership) if request.HasField("membership") else None,
         request.incarnation,
         request.decided_epoch,
         request.expired,

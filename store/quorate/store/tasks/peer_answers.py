@@ -199,7 +199,7 @@ def _changed(
 
     changed: all ended sources that the peer still names are among them.
     """
-    ended = [source for source, known in before.items() if known.ended]
+    ended = [source for source, known in before.items() if known.begun.ended]
     sources = dict(before)
     for source in (*ended, *gone):
         sources.pop(source, None)

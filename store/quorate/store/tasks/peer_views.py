@@ -95,9 +95,9 @@ class Neighbours:
         news. So only stores that are not polled may have one without having said so.
         """
         state = self._engine.core.known(source)
-        begun_epoch = state.registration.begun_epoch if state is not None else 0
+        begun_epoch = state.registration.begun.epoch if state is not None else 0
         return any(
-            answer.knowledge(source).begun_epoch > begun_epoch for answer in answers
+            answer.knowledge(source).begun.epoch > begun_epoch for answer in answers
         ) or not self.are_polled(source)
 
     def _addresses(self, source: SourceName) -> set[str]:
@@ -147,19 +147,16 @@ def view_of(answer: PeerAnswer, source: SourceName) -> PeerView:
     return PeerView(
         answer.address,
         answer.store,
-        knowledge.begun_epoch,
-        knowledge.lineage,
-        knowledge.membership,
+        knowledge.begun,
         knowledge.held,
         knowledge.stable_upto,
         answered=True,
         promised_to=(
-            knowledge.promised_to if knowledge.promised_epoch == knowledge.begun_epoch else b""
+            knowledge.promised_to if knowledge.promised_epoch == knowledge.begun.epoch else b""
         ),
         information=knowledge.information,
         reg_id=knowledge.reg_id,
         retained_from=knowledge.retained_from,
-        generation=knowledge.generation,
         markers=knowledge.markers,
         incarnation=answer.incarnation,
         finished=knowledge.finished,
@@ -174,8 +171,7 @@ def own_view(store: str, state: SourceState | None, address: str = "") -> OwnVie
     return OwnView(
         store,
         record.promised_epoch,
-        record.begun_epoch,
-        record.lineage,
+        record.begun,
         held.ranges,
         held.next_sequence,
         held.stable_upto,
@@ -186,5 +182,4 @@ def own_view(store: str, state: SourceState | None, address: str = "") -> OwnVie
         address,
         held.retained_from,
         state.takes_data,
-        record.generation,
     )

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.protocol.wire import membership_from_wire
 from quorate.store.engine import Engine
 from quorate.store.rules.changes import Agenda
 from quorate.store.rules.lifetimes import Who
@@ -54,7 +53,7 @@ class Proxying:
 
     def _is_away(self, state: SourceState) -> bool:
         """Return whether a source is silent for too long, and still does not stream."""
-        if state.live or not state.registration.begun_epoch:
+        if state.live or not state.registration.begun.epoch:
             return False
         if state.name in self._engine.announced:
             return True
@@ -100,14 +99,11 @@ class Proxying:
 
     def _me(self, state: SourceState, now: float) -> Party:
         core, record = self._engine.core, state.registration
-        membership = membership_from_wire(record.membership) if record.membership else None
         durable = self._engine.is_written(state)
         return Party(
             policy_name(core.store, self._engine.address, record.information),
             core.standing.record.incarnation,
-            record.begun_epoch,
-            record.lineage,
-            membership,
+            record.begun,
             state.readable().union(state.losses) if durable else RangeSet(),
             state.held.stable_upto,
             bool(core.doubt_of(state)),
@@ -130,14 +126,12 @@ class Proxying:
 def _party(source: SourceName, called: str, heard: Heard) -> Party | None:
     answer = heard.answer
     known = answer.sources.get(source)
-    if known is None or known.ended:
+    if known is None or known.begun.ended:
         return None
     return Party(
         called,
         answer.incarnation,
-        known.begun_epoch,
-        known.lineage,
-        known.membership,
+        known.begun,
         RangeSet(Range(item.first, item.last) for item in (*known.held, *known.accepted_losses)),
         known.stable_upto,
         known.limbo or answer.limbo,

@@ -29,7 +29,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.figures import counted
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.protocol.wire import source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rules import repair_plan as plan
 from quorate.store.rules.accepted_losses import Losses
@@ -296,16 +296,14 @@ class Repair:
         views = [view for view in await self._neighbours.views(source) if view.answered]
         own = own_view(core.store, state, self._neighbours.address)
         found = plan.begin_to_adopt(own, views)
-        if found is None or found.membership is None:
+        if found is None or found.begun.membership is None:
             return
         mine = reg_id_of(core.store, (self._neighbours.address,), found.information)
         missed = Missed(
-            found.lineage,
-            membership_to_wire(found.membership),
+            found.begun,
             found.promised_to,
             found.information,
             mine if core.reg_ids.is_free(mine) else found.reg_id,
-            found.generation,
         )
         if state is not None:
             await engine.settled(state)
@@ -313,16 +311,18 @@ class Repair:
         state = core.known(source)
         assert state is not None
         set_aside = await engine.made_durable(state, change)
-        if missed.ended:
+        if missed.begun.ended:
             engine.has_ended(source)
             _log.info("%s ended while this store was away", source)
             return
         engine.changed(source)
-        _log.info("took epoch %d of %s over from %s", found.begun_epoch, source, found.store)
+        _log.info("took epoch %d of %s over from %s", found.begun.epoch, source, found.store)
         if set_aside:
-            level = logging.INFO if found.generation > own.generation else logging.WARNING
+            level = (
+                logging.INFO if found.begun.generation > own.begun.generation else logging.WARNING
+            )
             what = "epoch %d of %s set %d messages aside"
-            _log.log(level, what, found.begun_epoch, source, set_aside)
+            _log.log(level, what, found.begun.epoch, source, set_aside)
 
     # Missing messages.
 
@@ -481,12 +481,12 @@ class Repair:
         state: SourceState, compared: Mapping[str, _Compared], answers: Iterable[PeerAnswer]
     ) -> bool:
         """Return whether all peers and the source have what the store has, as most do."""
-        name, lineage = state.name, state.registration.lineage
+        name, lineage = state.name, state.lineage
         return (
             not state.refused
-            and all(answer.knowledge(name).lineage == lineage for answer in answers)
+            and all(answer.knowledge(name).begun.lineage == lineage for answer in answers)
             and not any(
-                seen.divergent or seen.view.lineage != lineage for seen in compared.values()
+                seen.divergent or seen.view.begun.lineage != lineage for seen in compared.values()
             )
         )
 
@@ -516,7 +516,7 @@ class Repair:
         own = engine.core.store
         views = await self._neighbours.views(state.name, fresh=True)
         kept = next((view for view in views if view.answered and view.store == keep), None)
-        if kept is None or not kept.begun_epoch:
+        if kept is None or not kept.begun.epoch:
             detail = f"store {own} knows no store {keep} that answers and has {state.name}"
             raise InvalidArgument("keep", detail)
         if parted(own_view(own, state), kept) is not None:
@@ -673,8 +673,8 @@ def _seen(state: SourceState, answers: Sequence[PeerAnswer]) -> object:
     theirs = [
         (
             answer.incarnation,
-            each.begun_epoch,
-            each.generation,
+            each.begun.epoch,
+            each.begun.generation,
             each.stable_upto,
             each.retained_from,
             each.held,

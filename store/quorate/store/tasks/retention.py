@@ -437,8 +437,8 @@ class Releasing:
                     silent.append(address)
                 elif knowledge := answer.sources.get(state.name):
                     known.append(knowledge)
-        own, generation = knowledge_of(state, limbo=False), state.registration.generation
-        known = [each for each in known if not each.is_older_than(generation)]
+        own, generation = knowledge_of(state, limbo=False), state.registration.begun.generation
+        known = [each for each in known if not each.begun.is_older_than(generation)]
         return retention.limit(
             state,
             until,
