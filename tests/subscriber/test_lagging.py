@@ -21,7 +21,7 @@ from quorate.client.replay import (
     Subscribed,
     in_order,
 )
-from quorate.protocol.errors import InLimbo, PositionNotReached, StoreLags
+from quorate.protocol.errors import InLimbo, PositionNotReached, StorageFailed, StoreLags
 from quorate.subscriber.events import Event
 
 LAG = 0.3
@@ -236,4 +236,18 @@ async def test_a_store_that_falls_into_limbo_is_left(
             await send(client, 1, 10, 10)
             assert await coming == sent(1, 10, 10)
     assert left(told) == [("c", InLimbo)]
+    await stores.stop_all()
+
+
+async def test_a_store_whose_disk_failed_is_passed_over(tmp_path: Path) -> None:
+    stores, told = RealStores(tmp_path), list[Event]()
+    await stores.start("ab")
+    async with connect(stores.named("ab")) as client:
+        await send(client, 1, 0, 9)
+        service = stores.node("a")._service
+        assert service is not None
+        service.stopping = StorageFailed("the disk", "the sync failed")
+        async with client.subscriber("orders", chooser=in_order, on_event=told.append) as given:
+            assert len(await until_completed(given)) == 11
+    assert left(told) == [("a", StorageFailed)]
     await stores.stop_all()

@@ -26,6 +26,7 @@ from quorate.protocol.errors import (
     Closed,
     InvalidArgument,
     QuorateError,
+    StorageFailed,
     UnknownBookmark,
     Unreachable,
 )
@@ -95,6 +96,9 @@ _DELIVERED = {
     Delivered.DURABLE: store_v1.DELIVERED_DURABLE,
     Delivered.LIVE: store_v1.DELIVERED_LIVE,
 }
+
+_OF_ONE_STORE = Unreachable, StorageFailed
+"""Errors that another store need not have, though another try at the store would not help."""
 
 _INSTEAD: dict[OnUnknownBookmark, Epoch | Now] = {
     OnUnknownBookmark.EPOCH: EPOCH,
@@ -522,7 +526,7 @@ class Subscriber:
                     continue
                 self._left(error)
             except QuorateError as error:
-                if not error.retryable and not isinstance(error, Unreachable):
+                if not error.retryable and not isinstance(error, _OF_ONE_STORE):
                     raise
                 self._left(error)
             await self._rest()
