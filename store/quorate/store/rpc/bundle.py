@@ -50,7 +50,7 @@ class Bundles:
     def __init__(self) -> None:
         """Begin with none."""
         self._counts: Counter[str] = Counter()
-        self._open: set[Bundle] = set()
+        self._open: dict[Bundle, None] = {}
 
     async def serve(self, service: Any, context: Context, address: str) -> None:
         """Serve a bundle until it ends. Raises the error with which it must fail.
@@ -60,11 +60,11 @@ class Bundles:
         """
         with self._counted(context.peer()):
             bundle = Bundle(service, context, address)
-            self._open.add(bundle)
+            self._open[bundle] = None
             try:
                 await bundle.run()
             finally:
-                self._open.discard(bundle)
+                self._open.pop(bundle, None)
 
     def end_all(self, reason: QuorateError) -> None:
         """End every bundle with this error, once its calls have ended if that is quick."""

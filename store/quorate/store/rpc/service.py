@@ -165,7 +165,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._listening = listening
         self._requests = Requests(engine, keeper, upkeep.losses)
         self._restoring = Restoring(engine, keeper, upkeep.repair.filler, upkeep.losses)
-        self._calls: set[Lanes] = set()
+        self._calls: dict[Lanes, None] = {}
         self._bundles = Bundles()
         self._checked = asyncio.Event()
         self.stopping: QuorateError | None = None
@@ -287,14 +287,14 @@ class Service(StoreServicer):  # type: ignore[misc]
         """admit: admits each lane of the call."""
         refused = partial(self._refused, context)
         lanes = Lanes(self._engine, context, self._address, self._listening, admit, refused)
-        self._calls.add(lanes)
+        self._calls[lanes] = None
         try:
             await self.serving()
             await lanes.run()
         except QuorateError as error:
             await self.refuse(context, error)
         finally:
-            self._calls.discard(lanes)
+            self._calls.pop(lanes, None)
 
     # Receivers.
 

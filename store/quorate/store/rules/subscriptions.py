@@ -63,7 +63,7 @@ class Subscriptions:
     def __init__(self, store: str, most: int) -> None:
         """most: how many may run at a time; 0: as many as come."""
         self._store = store
-        self._running: set[Running] = set()
+        self._running: dict[Running, None] = {}
         self.most = most
         """How many may run at a time; 0: as many as come."""
         self._undecoded = 0
@@ -84,11 +84,11 @@ class Subscriptions:
             raise TooManySubscriptions(self._store, self.most)
         self._opened += 1
         subscription.number = self._opened
-        self._running.add(subscription)
+        self._running[subscription] = None
         try:
             yield subscription
         finally:
-            self._running.discard(subscription)
+            self._running.pop(subscription, None)
             self._undecoded += subscription.undecoded
 
     @property

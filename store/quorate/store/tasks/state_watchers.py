@@ -51,17 +51,17 @@ class KeyWatchers:
     """All watchers of one store's state of the world."""
 
     def __init__(self) -> None:
-        self._of_topics: dict[str, set[KeyWatcher]] = {}
+        self._of_topics: dict[str, dict[KeyWatcher, None]] = {}
 
     @contextmanager
     def watching(self, topic: str) -> Iterator[KeyWatcher]:
         """Return a watcher that is owed every key of a topic that changes from now on."""
         watcher = KeyWatcher()
-        self._of_topics.setdefault(topic, set()).add(watcher)
+        self._of_topics.setdefault(topic, {})[watcher] = None
         try:
             yield watcher
         finally:
-            self._of_topics[topic].discard(watcher)
+            self._of_topics[topic].pop(watcher, None)
             if not self._of_topics[topic]:
                 del self._of_topics[topic]
 
