@@ -1,4 +1,4 @@
-"""The applications of a simulated world, written as users write them.
+"""The sources, subscribers and operators of a simulated world, written as users write them.
 
 An application is started again after it was killed. What it saw goes to `seen`, which outlives it.
 Two instances of one application may run: one that was paused wakes beside its successor.
@@ -7,17 +7,25 @@ Two instances of one application may run: one that was paused wakes beside its s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
-from tests.world.seen import Messages, Seen, Stream
+from tests.world.seen import DELETION, End, Handed, Opened, Row, Rows, Seen, Stream, key_of
 
-from quorate.client import Client, ReceiverOptions, SourceOptions, connect
-from quorate.client.replay import EPOCH, ReplayedMessage
-from quorate.errors import Fenced, QuorateError
+from quorate.client import Client, SourceOptions, connect, replay
+from quorate.client.replay import EPOCH, GapCause, ReplayedMessage
+from quorate.client.source_events import RegistrationComplete
+from quorate.console.group.deregistration import deregister, find
+from quorate.console.group.row_digests import RowDigest, digests_of
+from quorate.errors import Deregistered, Fenced, QuorateError, SourceDeleted
+from quorate.protocol.identity import SourceName, parse_stores
+from quorate.source.source import Source
 
-ACTIVITY_SECONDS = 5.0
-LIFETIME_SECONDS = 3600.0
+ACTIVITY_SECONDS = 2.0
+DELETED = 0.2
+"""The part of the bursts before which the row of a key is deleted, if topics have rows."""
+OPERATOR_SECONDS = 3.0
+"""The time in seconds that an operator gives each step of a command."""
 BURST_MAX = 4
 """The messages that a source has under way at most."""
 
@@ -25,7 +33,7 @@ BURST_MAX = 4
 async def publish_all(
     stores: str, streams: Sequence[Stream], seen: Seen, random: Random, until: asyncio.Event
 ) -> None:
-    """Publish messages to all streams, by one client, as long as the world lasts."""
+    """Publish messages to all streams, by one client. until: when no more follow."""
     async with connect(stores) as client:
         await asyncio.gather(*(_publish(client, each, seen, random, until) for each in streams))
 
@@ -33,68 +41,105 @@ async def publish_all(
 async def _publish(
     client: Client, stream: Stream, seen: Seen, random: Random, until: asyncio.Event
 ) -> None:
-    options = SourceOptions(activity_timeout=ACTIVITY_SECONDS, state_lifetime=LIFETIME_SECONDS)
+    options = SourceOptions(
+        activity_timeout=ACTIVITY_SECONDS, state_lifetime=seen.circumstances.lifetime
+    )
     stream.instances += 1
     instance = stream.instances
-    while not until.is_set():
+    while True:
+        opened = Opened()
         try:
             async with client.source(
                 stream.topic,
                 session_id=stream.session_id,
                 take_over=True,
                 options=options,
-                on_event=seen.note,
+                on_event=_noting(stream, opened, seen),
             ) as source:
                 while not until.is_set():
-                    payloads = [stream.payload() for _ in range(random.randint(1, BURST_MAX))]
-                    receipts = await asyncio.gather(
-                        *(source.publish(payload, wait_quorum=True) for payload in payloads)
-                    )
-                    for receipt, payload in zip(receipts, payloads, strict=True):
-                        stream.note_stable(receipt.sequence, payload)
+                    if stream.is_to_end:
+                        await _end(source, stream)
+                        break
+                    await _publish_some(source, stream, opened, seen, random)
                     await asyncio.sleep(random.uniform(0.1, 1.0))
+                else:
+                    await asyncio.Event().wait()  # It stays: stores end a source that is silent.
         except QuorateError as error:
+            if isinstance(error, Deregistered | SourceDeleted):
+                stream.note_told_of_end(opened, now())
+                seen.reached["sources that were told of an end"] += 1
+                continue
             if instance < stream.instances:
                 return  # Its successor has its place.
-            is_contested = stream.topic in seen.contested and isinstance(error, Fenced)
-            if not error.retryable and not is_contested:
+            is_contested = stream.topic in seen.contested or stream.ends
+            if not error.retryable and not (is_contested and isinstance(error, Fenced)):
                 seen.failures.append(f"the source of {stream.topic} got {error!r}")
             await asyncio.sleep(0.5)
 
 
-async def receive(stores: str, topic: str, session_id: int, seen: Seen) -> None:
-    """Take messages as they become stable, and acknowledge each by taking the next."""
-    options = ReceiverOptions(activity_timeout=ACTIVITY_SECONDS, state_lifetime=LIFETIME_SECONDS)
-    seen.receivers[topic] += 1
-    instance = seen.receivers[topic]
-    while True:
-        taken: dict[int, Messages] = {}
-        try:
-            async with (
-                connect(stores) as client,
-                client.receiver(
-                    topic,
-                    session_id=session_id,
-                    start="earliest",
-                    delivery="stable",
-                    take_over=True,
-                    options=options,
-                    on_event=seen.note,
-                ) as receiver,
-            ):
-                async for message in receiver:
-                    stream = seen.stream(topic, message.source.session_id)
-                    if stream.session_id not in taken:
-                        taken[stream.session_id] = stream.begin_to_take()
-                    taken[stream.session_id].append((message.sequence, message.payload))
-                    stream.taken_upto = max(stream.taken_upto, message.sequence)
-        except QuorateError as error:
-            if instance < seen.receivers[topic]:
-                return  # Its successor has its place.
-            is_contested = topic in seen.contested and isinstance(error, Fenced)
-            if not error.retryable and not is_contested:
-                seen.failures.append(f"the receiver of {topic} got {error!r}")
-            await asyncio.sleep(0.5)
+def _noting(stream: Stream, opened: Opened, seen: Seen) -> Callable[[object], None]:
+    """Return what takes the events of a source."""
+
+    def note(event: object) -> None:
+        seen.note(event)
+        if isinstance(event, RegistrationComplete):
+            stream.registered(opened, event.first_sequence, event.epoch, now())
+
+    return note
+
+
+async def _publish_some(
+    source: Source, stream: Stream, opened: Opened, seen: Seen, random: Random
+) -> None:
+    if seen.circumstances.has_rows and random.random() < DELETED:
+        # Nobody hears whether it is stable, but what follows is stable only after it.
+        deletion = stream.payload(opened, DELETION)
+        await source.delete(key_of(deletion), payload=deletion, wait_quorum=True)
+    payloads = [stream.payload(opened) for _ in range(random.randint(1, BURST_MAX))]
+    published = now()
+    receipts = await asyncio.gather(
+        *(source.publish(each, key=key_of(each), wait_quorum=True) for each in payloads)
+    )
+    for receipt, payload in zip(receipts, payloads, strict=True):
+        stream.note_stable(receipt, payload, published)
+
+
+async def _end(source: Source, stream: Stream) -> None:
+    """Deregister a source, as its owner."""
+    stream.is_to_end = False
+    end = stream.ask_to_end("its owner", now())
+    try:
+        await source.deregister()
+    except QuorateError:
+        end.has_failed = True
+        raise
+    _done(end)
+
+
+async def end_source(stores: str, stream: Stream, seen: Seen) -> None:
+    """Deregister a source, as `quorate deregister` does."""
+    end = stream.ask_to_end("an operator", now())
+    name = SourceName(stream.topic, stream.session_id)
+    try:
+        found = await find(parse_stores(stores), name, 0, OPERATOR_SECONDS)
+        rows, _ = await deregister(found, name, 0, OPERATOR_SECONDS)
+    except QuorateError:
+        rows = []
+    if any(row["done"] for row in rows):
+        _done(end)
+        seen.reached["ends by an operator"] += 1
+    else:
+        end.has_failed = True
+        seen.reached["ends by an operator that failed"] += 1
+
+
+def _done(end: End) -> None:
+    end.is_done, end.over_at = True, now()
+
+
+def now() -> float:
+    """Return the time of the world."""
+    return asyncio.get_running_loop().time()
 
 
 async def subscribe(stores: str, topics: Sequence[str], seen: Seen) -> None:
@@ -113,26 +158,30 @@ async def subscribe(stores: str, topics: Sequence[str], seen: Seen) -> None:
                     seen.position = subscriber.position
                     if isinstance(item, ReplayedMessage):
                         stream = seen.stream(item.topic, item.source.session_id)
-                        stream.replayed.append((item.sequence, item.payload))
+                        stream.note_replayed(Handed(item.sequence, item.payload, item.epoch))
+                    elif isinstance(item, replay.Gap) and item.cause is GapCause.RELEASED:
+                        stream = seen.stream(item.source.topic, item.source.session_id)
+                        stream.skipped.append(stream.let_go(item.first, item.last))
         except QuorateError as error:
             if not error.retryable:
                 seen.failures.append(f"the subscriber got {error!r}")
             await asyncio.sleep(0.5)
 
 
-async def read_all(stores: str, topic: str, streams: Sequence[Stream]) -> None:
-    """Read all messages of a topic, as a receiver that nobody knows yet gets them."""
-    lacking = {stream.session_id: stream for stream in streams}
-    async with (
-        connect(stores) as client,
-        client.receiver(topic, session_id=9, start="earliest", delivery="stable") as receiver,
-    ):
-        async for message in receiver:
-            stream = lacking.get(message.source.session_id)
-            if stream is None:
-                continue
-            stream.read.append((message.sequence, message.payload))
-            if message.sequence >= stream.last:
-                del lacking[stream.session_id]
-            if not lacking:
-                return
+async def query_all(
+    stores: Sequence[str], topic: str, streams: Sequence[Stream], seen: Seen
+) -> None:
+    """Ask each store by itself for the rows of a topic, behind all that was reported as stable."""
+    addresses = parse_stores(",".join(stores))
+    digests: dict[str, RowDigest] = {}
+    while len(digests) < len(stores):  # A store that has just started makes its rows first.
+        digests = await digests_of(addresses, topic, OPERATOR_SECONDS)
+    at_least = [stream.life.bookmark for stream in streams if stream.life.bookmark is not None]
+    for store in stores:
+        name = store.partition("=")[0]
+        async with connect(store) as client:
+            rows = await client.state(topic).query(at_least=at_least)
+        seen.rows.setdefault(topic, {})[name] = Rows(
+            digests[name].digest,
+            {row.key or b"": Row(row.source.session_id, row.sequence, row.payload) for row in rows},
+        )

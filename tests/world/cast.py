@@ -8,8 +8,14 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-from tests.world.applications import publish_all, read_all, receive, subscribe
-from tests.world.seen import Seen, Stream
+from tests.world.applications import (
+    end_source,
+    publish_all,
+    query_all,
+    subscribe,
+)
+from tests.world.receivers import read_all, receive, receive_live
+from tests.world.seen import Handed, Seen, Stream
 from tests.world.world import Process, World
 
 from quorate.protocol.identity import SourceName
@@ -18,20 +24,21 @@ from quorate.store.rules.source_state import SourceState
 ADDRESSES = {name: f"127.0.0.1:{100 + number}" for number, name in enumerate("abc", 1)}
 STORES = ",".join(f"{name}={address}" for name, address in ADDRESSES.items())
 SUBSCRIBER = "subscriber"
+OPERATOR = "operator"
 RECEIVER_SESSION = 20
+LIVE_SESSION = 30
 
 
 class Cast:
     """The stores and applications of one world."""
 
-    def __init__(self, world: World, seen: Seen, random: Random, settings: dict[str, Any]) -> None:
-        """Start everybody. settings: those of the stores that are not as usual."""
+    def __init__(self, world: World, seen: Seen, random: Random) -> None:
+        """Start everybody."""
         self.world = world
         self.seen = seen
         self.over = asyncio.Event()
         """Set once the sources have nothing more to send."""
         self._random = random
-        self._settings = settings
         self._mains: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
         self.topics = sorted({stream.topic for stream in seen.streams})
         self.sources: list[str] = []
@@ -44,6 +51,11 @@ class Cast:
     def stores(self) -> list[str]:
         """The names of the stores."""
         return list(ADDRESSES)
+
+    @property
+    def holders(self) -> list[str]:
+        """The names of the stores that keep messages."""
+        return [name for name in self.stores if name != self.seen.circumstances.state_only]
 
     @property
     def applications(self) -> list[str]:
@@ -65,6 +77,10 @@ class Cast:
             self._mains[receiver] = self._receiving(topic, session)
             self.sources.append(source)
             self.receivers.append(receiver)
+            if self.seen.circumstances.has_live_receivers:
+                live = f"live receiver of {topic}"
+                self._mains[live] = self._receiving_live(topic, LIVE_SESSION + number)
+                self.receivers.append(live)
         self._mains[SUBSCRIBER] = lambda: subscribe(STORES, self.topics, self.seen)
 
     def _publishing(self, streams: list[Stream]) -> Callable[[], Coroutine[Any, Any, None]]:
@@ -74,11 +90,15 @@ class Cast:
     def _receiving(self, topic: str, session: int) -> Callable[[], Coroutine[Any, Any, None]]:
         return lambda: receive(STORES, topic, session, self.seen)
 
+    def _receiving_live(self, topic: str, session: int) -> Callable[[], Coroutine[Any, Any, None]]:
+        return lambda: receive_live(STORES, topic, session, self.seen)
+
     def start(self, name: str) -> Process:
         """Start one that does not run. One that runs goes on under another name."""
         if name in self._mains:
             return self.world.start(name, self._mains[name])
-        return self.world.start_store(name, STORES, **self._settings)
+        settings = self.seen.circumstances.settings_of(name)
+        return self.world.start_store(name, STORES, **settings)
 
     def start_if_down(self, name: str) -> None:
         """Start one that crashed, or that has stopped because its disk failed."""
@@ -89,17 +109,27 @@ class Cast:
         if process is None:
             self.start(name)
 
+    def end_source(self, stream: Stream) -> Process:
+        """Let an operator end a source."""
+        return self.world.start(OPERATOR, lambda: end_source(STORES, stream, self.seen))
+
+    def operator_works(self) -> bool:
+        """Return whether an operator's command runs."""
+        process = self.world.processes.get(OPERATOR)
+        return process is not None and not process.task.done()
+
     def serves(self, store: str) -> bool:
         """Return whether the store runs, and vouches for what it lacks."""
         node = self.world.nodes.get(store)
         return node is not None and node.peers is not None and not node.in_limbo
 
     def holds_all(self, store: str) -> bool:
-        """Return whether the store holds all that was reported as stable."""
+        """Return whether the store holds all that is stable in the newest life of each source."""
         states = self.states(store)
         return all(
             (state := states.get(SourceName(each.topic, each.session_id))) is not None
-            and state.held.ranges.contiguous_upto(0) >= each.last
+            and state.registration.begun.epoch >= each.life.epoch
+            and state.held.ranges.contiguous_upto(state.held.retained_from) >= each.life.last
             for each in self.seen.streams
         )
 
@@ -110,9 +140,10 @@ class Cast:
 
     def has_taken_all(self) -> bool:
         """Return whether receivers and the subscriber have all that was reported as stable."""
+        circumstances = self.seen.circumstances
         return all(
-            (not each.stable or (bool(each.replayed) and each.replayed[-1][0] >= each.last))
-            and each.taken_upto >= each.last
+            min(each.life.taken_upto, each.life.replayed_upto) >= each.life.last
+            and (each.life.live_upto >= each.life.last or not circumstances.has_live_receivers)
             for each in self.seen.streams
         )
 
@@ -123,11 +154,48 @@ class Cast:
             reading = self.world.start("reader", lambda: read_all(STORES, topic, streams))  # noqa: B023
             self.world.finish(reading, seconds)
 
+    def query_all(self, seconds: float) -> None:
+        """Let an application ask all stores for the rows of each topic."""
+        if not self.seen.circumstances.has_rows:
+            return
+        stores = [f"{name}={ADDRESSES[name]}" for name in self.holders]
+        for topic in self.topics:
+            streams = [each for each in self.seen.streams if each.topic == topic]
+            asking = self.world.start(
+                "reader",
+                lambda: query_all(stores, topic, streams, self.seen),  # noqa: B023
+            )
+            self.world.finish(asking, seconds)
+
     def reached(self) -> Counter[str]:
         """Return how often states were reached that are rare."""
         reached = Counter(self.seen.reached)
+        for stream in self.seen.streams:
+            reached["ranges that live receivers were told are taken back"] += sum(
+                not isinstance(item, Handed) for live in stream.live for item in live.items
+            )
+            reached["ranges that receivers were told are gone"] += sum(
+                len(taken.gaps) for taken in stream.taken
+            )
+            reached["ranges that the subscriber was told are gone"] += len(stream.skipped)
+            reached["streams that were read back from behind 0"] += bool(
+                stream.read and stream.read[0].number
+            )
+            reached["streams that began anew"] += len(stream.lives) > 2
+            reached["ends by owners"] += sum(
+                end.is_done and end.by == "its owner" for end in stream.ends
+            )
+            reached["ends with stable messages"] += sum(
+                bool(life.stable) for life in stream.lives[:-1]
+            )
+            reached["sources that expired"] += not stream.ends and bool(stream.told_of_ends)
         for store in self.stores:
             for state in self.states(store).values():
+                reached["streams of which a store let messages go"] += state.held.retained_from > 0
                 reached["messages set aside at a store"] += state.held.set_aside > 0
                 reached["streams of several epochs"] += len(state.lineage.terms) > 1
+        reached["worlds with live receivers"] += self.seen.circumstances.has_live_receivers
+        reached["worlds with rows"] += self.seen.circumstances.has_rows
+        reached["worlds with a state-only store"] += bool(self.seen.circumstances.state_only)
+        reached["worlds with retention"] += self.seen.circumstances.kept_messages > 0
         return reached

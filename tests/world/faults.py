@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from random import Random
 
-from tests.world.cast import Cast
+from tests.world.cast import OPERATOR, Cast
 from tests.world.disk import SYNC_SECONDS, Disk
 
 KINDS = (
@@ -28,6 +28,10 @@ KINDS = (
     "pause_application",
     "strand_source",
     "succeed",
+    "end_by_owner",
+    "end_by_operator",
+    "rest_source",
+    "end_receiver",
 )
 """The usual faults; those that come twice come twice as often."""
 _SERVES_SECONDS = 60.0
@@ -47,6 +51,8 @@ class Faults:
         self._planned = 0
         self._damaged: set[str] = set()
         """The stores that lack what they do not know that they lack."""
+        self._resting: dict[str, float] = {}
+        """By the name of a process of sources: the time until which it stays away."""
         self.counts: Counter[str] = Counter()
 
     # The course of a storm.
@@ -64,6 +70,9 @@ class Faults:
     def stop(self) -> None:
         """End all faults: everybody runs, and reaches everybody."""
         self._agenda.clear()
+        for stream in self._cast.seen.streams:
+            stream.is_to_end = False
+        self._cast.seen.receivers_to_end.clear()
         self._world.network.heal()
         for name in self._cast.stores:
             if (disk := self._disk(name)) is not None:
@@ -89,7 +98,11 @@ class Faults:
 
     def _restart(self, name: str, *choices: float) -> None:
         """Start it again in a while, unless it goes on."""
-        self._later(self._random.choice(choices), lambda: self._cast.start_if_down(name))
+        self._later(self._random.choice(choices), lambda: self._start(name))
+
+    def _start(self, name: str) -> None:
+        if self._resting.get(name, 0.0) <= self._world.clock.now:
+            self._cast.start_if_down(name)
 
     def _runs(self, name: str) -> bool:
         process = self._world.processes.get(name)
@@ -156,12 +169,45 @@ class Faults:
         self._cast.start(name)
         return True
 
+    # Ends.
+
+    def end_by_owner(self) -> bool:
+        """Let the application of a source end it."""
+        stream = self._random.choice(self._cast.seen.streams)
+        stream.is_to_end = True
+        return True
+
+    def end_by_operator(self) -> bool:
+        """Let an operator end a source. The command may be killed in the middle."""
+        if self._cast.operator_works():
+            return False
+        process = self._cast.end_source(self._random.choice(self._cast.seen.streams))
+        if self._random.random() < 0.3:
+            process.loop.rounds_left = self._random.randint(1, 60)
+        return True
+
+    def rest_source(self) -> bool:
+        """Keep the sources of a topic away for longer than stores keep them, if that is short."""
+        lifetime = self._cast.seen.circumstances.lifetime
+        if lifetime > 60.0 or (name := self._pick(self._cast.sources)) is None:
+            return False
+        self._world.crash(name)
+        seconds = lifetime + self._random.uniform(1.0, 3.0)
+        self._resting[name] = self._world.clock.now + seconds
+        self._restart(name, seconds)
+        return True
+
+    def end_receiver(self) -> bool:
+        """Let the receiver of a topic end. It begins anew as a new one."""
+        self._cast.seen.receivers_to_end.add(self._random.choice(self._cast.topics))
+        return True
+
     # The network.
 
     def cut_store(self) -> bool:
         """Cut a store off from some of the others, in one direction or both."""
         name = self._random.choice(self._cast.stores)
-        others = [other for other in self._cast.everybody if other != name]
+        others = [other for other in [*self._cast.everybody, OPERATOR] if other != name]
         chosen = self._random.sample(others, self._random.randint(1, len(others)))
         for other in chosen:
             ways = ((name, other), (other, name))

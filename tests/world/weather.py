@@ -6,7 +6,8 @@ A seed decides all that a weather leaves open.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,8 +15,8 @@ from typing import Any
 from tests.world.cast import Cast
 from tests.world.checker import check
 from tests.world.faults import KINDS, Faults
-from tests.world.seen import Seen, Stream
-from tests.world.world import World
+from tests.world.seen import Circumstances, Seen, Stream
+from tests.world.world import Stuck, World
 
 CALM_SECONDS = 120.0
 STREAMS = (
@@ -26,6 +27,13 @@ STREAMS = (
 )
 """The sources that a world may have: topics and session IDs."""
 
+LIFETIMES = (3600.0, 3600.0, 4.0)
+"""Seconds of silence after which stores may end the sources of a world."""
+KEPT_MESSAGES = (0, 0, 10)
+"""The messages of each source that retention keeps; 0: all."""
+STATE_ONLY = ("", "", "", "c")
+"""The store that keeps no messages; empty: all keep them."""
+
 
 @dataclass(frozen=True)
 class Weather:
@@ -33,11 +41,11 @@ class Weather:
 
     kinds: tuple[str, ...] = KINDS
     """The kinds of faults."""
-    stormy_seconds: float = 15.0
-    pause_seconds: float = 1.0
+    stormy_seconds: float = 11.0
+    pause_seconds: float = 0.7
     """The mean time between two faults."""
-    settings: dict[str, Any] = field(default_factory=dict)
-    """Settings of the stores that are not as usual."""
+    drawn: dict[str, Any] = field(default_factory=dict)
+    """The circumstances that are not left to chance, by name."""
 
 
 @dataclass
@@ -62,14 +70,14 @@ def run_world(seed: int, directory: Path, weather: Weather = USUAL) -> Told:
     with World(seed, directory) as world:
         began = world.clock.now
         random = Random(world.random.random())
-        seen = Seen([Stream(*who) for who in random.choice(STREAMS)])
-        cast = Cast(world, seen, Random(random.random()), weather.settings)
+        seen = Seen([Stream(*who) for who in random.choice(STREAMS)], _drawn(random, weather))
+        cast = Cast(world, seen, Random(random.random()))
         faults = Faults(cast, random, weather.kinds, weather.pause_seconds)
         faults.storm(weather.stormy_seconds)
         faults.stop()
         calm(cast)
         broken = world.failures()
-        stable = sum(len(stream.stable) for stream in seen.streams)
+        stable = sum(stream.receipts for stream in seen.streams)
         told = Told(
             world.clock.now - began,
             world.steps,
@@ -83,13 +91,33 @@ def run_world(seed: int, directory: Path, weather: Weather = USUAL) -> Told:
     return told
 
 
+def _drawn(random: Random, weather: Weather) -> Circumstances:
+    chosen = Circumstances(
+        lifetime=random.choice(LIFETIMES),
+        kept_messages=random.choice(KEPT_MESSAGES),
+        state_only=random.choice(STATE_ONLY),
+        has_live_receivers=random.random() < 0.5,
+        has_rows=random.random() < 0.5,
+    )
+    return replace(chosen, **weather.drawn)
+
+
 def calm(cast: Cast) -> None:
     """Wait until all is well again: what was sent is stable, taken and repaired."""
-    world, streams = cast.world, cast.seen.streams
-    aims = [(stream, stream.last + 3) for stream in streams]
-    world.run_until(lambda: all(stream.last >= aim for stream, aim in aims), CALM_SECONDS)
+    streams = cast.seen.streams
+    _wait(cast, "operators are done", lambda: not cast.operator_works())
+    aims = [(stream, stream.receipts + 3) for stream in streams]
+    _wait(cast, "sources send", lambda: all(each.receipts >= aim for each, aim in aims))
     cast.over.set()
-    world.run_until(cast.has_taken_all, CALM_SECONDS)
-    world.run_until(lambda: all(map(cast.serves, cast.stores)), CALM_SECONDS)
-    world.run_until(lambda: all(map(cast.holds_all, cast.stores)), CALM_SECONDS)
+    _wait(cast, "all is taken", cast.has_taken_all)
+    _wait(cast, "stores serve", lambda: all(map(cast.serves, cast.stores)))
+    _wait(cast, "all is repaired", lambda: all(map(cast.holds_all, cast.holders)))
     cast.read_all(CALM_SECONDS)
+    cast.query_all(CALM_SECONDS)
+
+
+def _wait(cast: Cast, what: str, reached: Callable[[], bool]) -> None:
+    try:
+        cast.world.run_until(reached, CALM_SECONDS)
+    except Stuck as stuck:
+        raise Stuck(f"{stuck}: {what}") from None
