@@ -659,7 +659,7 @@ MUTATIONS = (
             "faulty_seconds": 6.0,
         },
         ("I1",),
-        40,
+        100,
     ),
     Mutation(
         _hung_stores_are_waited_for,
