@@ -253,13 +253,13 @@ def test_a_topic_that_nobody_sends_is_an_error_after_the_wait(
 
 def test_who_waits_for_a_topic_is_told_so(environment: dict[str, str]) -> None:
     quorate(environment, "send", "somebody", given=b"a\n")
-    waiting = [*QUORATE, "receive", "nobodi"]
+    waiting = [*QUORATE, "receive", "sombody"]
     with subprocess.Popen(waiting, env=environment, stderr=subprocess.PIPE, text=True) as receiver:
         assert receiver.stderr is not None
         said = receiver.stderr.readline()
         receiver.send_signal(signal.SIGINT)
         assert receiver.wait(10) == 0
-    assert "no store has a source of nobodi yet" in said
+    assert "no store has a source of sombody yet" in said
     assert "somebody" in said
 
 

@@ -31,7 +31,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import EPOCH_STEP_MAX, NOTHING
-from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.store.storage.interface import (
@@ -311,9 +311,9 @@ def test_who_dealt_with_another_incarnation_can_neither_begin_nor_send(world: Wo
     assert world.core.sources[ORDERS].stream is None
 
 
-def test_a_lineage_must_end_with_its_epoch(world: World) -> None:
-    with pytest.raises(InvalidArgument, match="lineage"):
-        world.core.begin(ORDERS, BeginRecord(FIRST_LINEAGE, MEMBERSHIP), b"a", INCARNATION)
+def test_a_begin_names_its_epoch(world: World) -> None:
+    with pytest.raises(InvalidArgument, match="names no epoch"):
+        world.core.begin(ORDERS, BeginRecord(NO_LINEAGE, MEMBERSHIP), b"a", INCARNATION)
 
 
 def test_begin_again_changes_nothing(world: World) -> None:

@@ -88,7 +88,7 @@ def test_nothing_below_where_the_stream_begins_is_lacking() -> None:
 def test_a_begin_that_was_missed_is_taken_over(
     promised: int, begun: int, theirs: int, adopted: bool
 ) -> None:
-    own = OwnView("c", promised, BeginRecord(FIRST if begun else NO_LINEAGE))
+    own = OwnView("c", promised, BeginRecord(Lineage((Term(begun, 0),)) if begun else NO_LINEAGE))
     lineage = Lineage((Term(theirs, 0),)) if theirs else NO_LINEAGE
     peer = PeerView("there", "a", BeginRecord(lineage, RECORD if theirs else None), answered=True)
     assert begin_to_adopt(own, [peer]) == (peer if adopted else None)
