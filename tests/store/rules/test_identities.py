@@ -346,6 +346,24 @@ async def test_two_of_three_stores_end_a_source_and_the_third_one_hears_of_it(gr
     await group.until("c", lambda sources: all(each.held == [] for each in sources))
 
 
+@pytest.mark.parametrize("settings", [{"source_state_lifetime": 1.0}])
+async def test_a_store_that_finds_the_lifetime_over_before_it_hears_of_the_end(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with await group.source() as source:
+        await source.publish(b"0")
+    await group.stop("c")
+    for name in "ab":
+        await group.until(name, blank)
+
+    async def hears_of_no_begin(_: object) -> None:
+        pass
+
+    seams.REPAIR_ADOPT_ALL.replace(monkeypatch, hears_of_no_begin)
+    await group.start("c")
+    await group.until("c", blank)
+
+
 # Strong RegIDs.
 
 

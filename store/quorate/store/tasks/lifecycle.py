@@ -278,7 +278,8 @@ class Keeper:
         known = [record.promised_epoch]
         known += (peer.knowledge(source).promised_epoch for peer in view.peers.values())
         epoch = max(known) + 1
-        end = StreamEnd(str(source), [view.me, *sorted(view.peers)], ())
+        # Peers may have ended it, and no longer say under which policies. Then its own ones count.
+        end = StreamEnd(str(source), [view.me, *sorted(view.peers)], record.begun.policies)
         request = store_v1.DeregisterRequest(
             source=source_to_wire(source),
             epoch=epoch,
