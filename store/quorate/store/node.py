@@ -305,6 +305,7 @@ class StoreNode:
             subscriptions,
             configuration.store_bytes_max,
             making.place_of,
+            making.waits_for_peer,
         )
         upkeep, reports = await self._serve(
             self._engine, peers, keeper, losses, checked, releasing, subscriptions, storage, making

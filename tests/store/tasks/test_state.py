@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -180,17 +180,58 @@ async def test_rows_are_on_the_disk_before_their_messages_leave_the_journal(
 
     monkeypatch.setattr(storage, "sync_state", noted)
     with ThreadPoolExecutor(1) as executor:
-        bounds = Bounds(messages=1)
-        peers: Any = Heardsay()
-        releasing = Releasing(
-            engine_of(maker.world), executor, peers, storage, lambda _: bounds, 0.0, Ages(),
-            Subscriptions("s1", 1), 0, maker.making.place_of,
-        )  # fmt: skip
+        releasing = releasing_of(maker, executor, maker.making.waits_for_peer)
         await releasing.round()
         assert releasing.messages == 6
         assert synced == ["rows"], "once for all that went"
     again = Maker(storage.crash())
     assert again.rows().keys() >= {b"k0", b"k2", b"k4", b"ksame"}
+
+
+async def test_retention_waits_for_rows_that_are_yet_to_be_made() -> None:
+    """Otherwise stores that crash together let messages go of which none of them has rows."""
+    maker = crashed_before_its_rows()
+    with ThreadPoolExecutor(1) as executor:
+        releasing = releasing_of(maker, executor, maker.making.waits_for_peer)
+        await releasing.round()
+        assert releasing.messages == 0
+        assert releasing.kept_because(A) == "rows are made up to -1 only"
+        await maker.all()
+        await releasing.round()
+        assert releasing.messages == 6
+        assert not releasing.kept_because(A)
+    assert maker.rows().keys() >= {b"k0", b"k2", b"k4", b"ksame"}
+
+
+async def test_retention_does_not_wait_for_rows_that_wait_for_a_peer() -> None:
+    """The peer may be away for long, and it has the rows of what goes."""
+    with ThreadPoolExecutor(1) as executor:
+        releasing = releasing_of(crashed_before_its_rows(), executor, lambda source: source == A)
+        await releasing.round()
+        assert releasing.messages == 6
+
+
+def crashed_before_its_rows() -> Maker:
+    """Return a maker that lacks the rows of all messages that its store has."""
+    maker = Maker()
+    maker.begins(A, 1)
+    for first in range(0, 8, 2):
+        maker.sends(A, 1, first, [Message(b"%d" % first, b"x", 1), Message(b"same", b"x", 1)])
+        maker.stable(A, first + 1)
+    maker.world.storage.sync()
+    return Maker(maker.world.storage.crash())
+
+
+def releasing_of(
+    maker: Maker, executor: Executor, rows_wait: Callable[[SourceName], bool]
+) -> Releasing:
+    """Return the retention of a store that keeps the newest message of each source."""
+    peers: Any = Heardsay()
+    return Releasing(
+        engine_of(maker.world), executor, peers, maker.world.storage,
+        lambda _: Bounds(messages=1), 0.0, Ages(), Subscriptions("s1", 1), 0,
+        maker.making.place_of, rows_wait,
+    )  # fmt: skip
 
 
 async def test_only_what_is_stable_makes_rows() -> None:

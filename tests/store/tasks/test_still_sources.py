@@ -168,7 +168,7 @@ async def test_retention_looks_at_what_has_changed(
     with ThreadPoolExecutor(1) as executor:
         releasing = Releasing(
             engine, executor, peers, world.storage, lambda _: bounds, bounds.seconds, Ages(),
-            Subscriptions("s1", 1), 0, lambda _: None,
+            Subscriptions("s1", 1), 0, lambda _: None, lambda _: False,
         )  # fmt: skip
         for _ in range(3):
             await releasing.round()
@@ -187,7 +187,7 @@ async def test_retention_looks_again_at_what_a_condition_keeps(
     with ThreadPoolExecutor(1) as executor:
         releasing = Releasing(
             engine_of(world), executor, peers, world.storage, lambda _: bounds, 0.0, Ages(),
-            Subscriptions("s1", 1), 0, lambda _: None,
+            Subscriptions("s1", 1), 0, lambda _: None, lambda _: False,
         )  # fmt: skip
         for _ in range(2):
             await releasing.round()

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+from quorate.protocol.bookmarks import Place
 from quorate.protocol.errors import CorruptBatch, InvalidArgument, StorageFailed
 from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
@@ -138,6 +139,16 @@ def as_far_as_read(held: Limit, slowest: Slowest | None) -> Limit:
         return held
     why = f"the subscription of {slowest.client} has read up to {slowest.upto} only"
     return Limit(slowest.upto, why)
+
+
+def as_far_as_rows(held: Limit, rows: Place, lineage: Lineage) -> Limit:
+    """Return how far messages may go of which rows of the state of the world are to be made.
+
+    - held: how far everything else lets them go.
+    - rows: the place to which rows of the source are made.
+    """
+    upto = rows.sequence if rows.belongs_to(lineage) else NOTHING
+    return held if upto >= held.upto else Limit(upto, f"rows are made up to {upto} only")
 
 
 class SubscriberWaits:

@@ -102,6 +102,7 @@ class Releasing:
         subscriptions: Subscriptions,
         bytes_max: int,
         rows_at: Callable[[SourceName], Place | None],
+        rows_wait: Callable[[SourceName], bool],
     ) -> None:
         """Make the retention of a store.
 
@@ -112,6 +113,7 @@ class Releasing:
         - bytes_max: the bytes of all batches that the store may have; 0: no such bound.
         - rows_at: returns the place to which rows of a source are made; None: its topic has no
           keys.
+        - rows_wait: returns whether rows of a source wait for a peer, which may be away for long.
         """
         self._engine = engine
         self._executor = executor
@@ -123,6 +125,7 @@ class Releasing:
         self._subscriptions = subscriptions
         self._bytes_max = bytes_max
         self._rows_at = rows_at
+        self._rows_wait = rows_wait
         self._rows_synced: dict[SourceName, Place] = {}
         """The places to which rows are on the disk for certain."""
         self.whole_kept_because = ""
@@ -439,7 +442,7 @@ class Releasing:
                     known.append(knowledge)
         own, generation = knowledge_of(state, limbo=False), state.registration.begun.generation
         known = [each for each in known if not each.begun.is_older_than(generation)]
-        return retention.limit(
+        held = retention.limit(
             state,
             until,
             self._engine.core.limbo_of(state),
@@ -450,6 +453,11 @@ class Releasing:
             },
             sorted(silent),
         )
+        rows = self._rows_at(state.name)
+        if rows is None or self._rows_wait(state.name):
+            return held
+        # Peers that let the same messages go could not give their rows, either.
+        return retention.as_far_as_rows(held, rows, state.lineage)
 
     def _read(self, state: SourceState, bounds: Bounds, held: Limit) -> Limit:
         """Return the limit as far as subscriptions have read, if messages wait for them."""

@@ -141,6 +141,10 @@ class StateMaking:
         rows = self.progress_of(source)
         return None if rows is None else rows.place
 
+    def waits_for_peer(self, source: SourceName) -> bool:
+        """Return whether rows of a source wait for a peer, which has those of earlier messages."""
+        return source in self._waiting
+
     def behind_seconds(self, state: SourceState) -> float:
         """Return the seconds that the rows of a source are behind what is stable."""
         self._note_lag(state)
