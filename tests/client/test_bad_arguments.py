@@ -32,7 +32,50 @@ WRONG_OF_SUBSCRIBERS = [
     ({"on_event": 3}, "on_event: 3 is not a function"),
     ({"chooser": 4}, "chooser: 4 is not a function"),
     ({"where": 5}, "where: 5 is not text"),
+    ({"save_interval": "1"}, "save_interval: '1' is not above 0 seconds"),
+    ({"save_every": "2"}, "save_every: '2' is not 1 message or more"),
 ]
+WRONG_OF_STATES = [
+    ({"chooser": 5}, "chooser: 5 is not a function"),
+    ({"timeout": "1"}, "timeout: '1'"),
+]
+WRONG_OF_QUERIES = [
+    ({"limit": "1"}, "limit: '1' is not a whole number"),
+    ({"limit": True}, "limit: True is not a whole number"),
+    ({"order_by": 5}, "order_by: 5 is neither a field nor a list of fields"),
+    ({"order_by": [5]}, "order_by: .5. is neither a field nor a list of fields"),
+    ({"at_least": 5}, "at_least: 5 is no bookmark"),
+]
+
+
+@pytest.mark.parametrize("stores", [b"a=h:1", [5], [None], 5])
+def test_a_client_of_stores_that_are_none_is_not_made(stores: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"stores: .* is none; name them as"):
+        connect(stores)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [({"queue": 5}, "queue: 5 is no name"), ({"queue": "q", "name": 5}, "name: 5 is no name")],
+)
+async def test_a_consumer_does_not_open(wrong: Any, text: str) -> None:
+    async with connect("127.0.0.1:1") as quorate:
+        with pytest.raises(InvalidArgument, match=text):
+            await quorate.queue(**wrong)
+
+
+@pytest.mark.parametrize(("wrong", "text"), WRONG_OF_STATES)
+async def test_a_state_is_not_made(wrong: Any, text: str) -> None:
+    async with connect("127.0.0.1:1") as quorate:
+        with pytest.raises(InvalidArgument, match=text):
+            quorate.state("orders", **wrong)
+
+
+@pytest.mark.parametrize(("wrong", "text"), WRONG_OF_QUERIES)
+async def test_a_query_is_not_asked(wrong: Any, text: str) -> None:
+    async with connect("127.0.0.1:1") as quorate:
+        with pytest.raises(InvalidArgument, match=text):
+            await quorate.state("orders").query(**wrong)
 
 
 @pytest.mark.parametrize(("wrong", "text"), [*WRONG_OF_BOTH, *WRONG_OF_SOURCES])

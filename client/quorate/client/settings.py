@@ -137,13 +137,18 @@ def read_layout(stores: Stores) -> Layout:
         case _ if isinstance(given, Iterable):
             return Layout.plain(
                 tuple(
-                    StoreAddress.parse(store) if isinstance(store, str) else store
-                    for store in stores
+                    store if isinstance(store, StoreAddress) else _parsed(store) for store in given
                 )
             )
         case _:
-            detail = f"{stores!r} is none; name them as a=host:port,b=host:port,…"
-            raise InvalidArgument("stores", detail)
+            return Layout.plain((_parsed(given),))
+
+
+def _parsed(store: object) -> StoreAddress:
+    if not isinstance(store, str):
+        detail = f"{store!r} is none; name them as a=host:port,b=host:port,…"
+        raise InvalidArgument("stores", detail)
+    return StoreAddress.parse(store)
 
 
 def _file(stores: Stores) -> Path | None:

@@ -105,7 +105,8 @@ class QueueSettings:
 
 def check_queue(name: str) -> str:
     """Return the name of a queue unchanged. Raises InvalidArgument."""
-    if not re.fullmatch(r"[\w.:-]+", name) or len(name) > _NAME_LENGTH_MAX:
+    is_text = isinstance(name, str)
+    if not is_text or not re.fullmatch(r"[\w.:-]+", name) or len(name) > _NAME_LENGTH_MAX:
         raise InvalidArgument(
             "queue",
             f"{name!r} is no name: use letters, digits and _ . : -, {_NAME_LENGTH_MAX} at most",
@@ -115,7 +116,8 @@ def check_queue(name: str) -> str:
 
 def check_consumer(name: str) -> str:
     """Return the name of a consumer unchanged. Raises InvalidArgument."""
-    if not name or not name.isprintable() or len(name) > _NAME_LENGTH_MAX:
+    is_text = isinstance(name, str)
+    if not is_text or not name or not name.isprintable() or len(name) > _NAME_LENGTH_MAX:
         raise InvalidArgument(
             "name",
             f"{name!r} is no name of a consumer: use printable characters, {_NAME_LENGTH_MAX} at "

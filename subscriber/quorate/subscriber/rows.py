@@ -117,9 +117,13 @@ def request_of(
     as_of_ns: int | None = None,
 ) -> store_v1.QueryStateRequest:
     """Return the message of a query. Raises InvalidArgument, InvalidFilter."""
+    if isinstance(limit, bool) or not isinstance(limit, int | None):
+        raise InvalidArgument("limit", f"{limit!r} is not a whole number")
     if limit is not None and limit < 1:
         raise InvalidArgument("limit", f"{limit} rows are none; give 1 or more, or no limit")
-    fields = [order_by] if isinstance(order_by, str) else list(order_by or ())
+    fields = [order_by] if isinstance(order_by, str) else order_by or ()
+    if not isinstance(fields, Iterable) or not all(isinstance(each, str) for each in fields):
+        raise InvalidArgument("order_by", f"{order_by!r} is neither a field nor a list of fields")
     request = store_v1.QueryStateRequest(topic=topic, order_by=fields, limit=limit or 0)
     if where is not None:
         request.where = Filter(where).text
@@ -162,8 +166,8 @@ def _position(at_least: AtLeast) -> Position:
             return Position.of(_checked(at_least))
 
 
-def _checked(bookmarks: Iterable[object]) -> Iterator[Bookmark]:
-    for each in bookmarks:
+def _checked(bookmarks: object) -> Iterator[Bookmark]:
+    for each in bookmarks if isinstance(bookmarks, Iterable) else [bookmarks]:
         if not isinstance(each, Bookmark):
             raise InvalidArgument("at_least", f"{each!r} is no bookmark")
         yield each

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing
 
 from quorate.protocol.bookmarks import Position
+from quorate.protocol.choices import check_function
 from quorate.protocol.delays import Delays
 from quorate.protocol.errors import (
     Closed,
@@ -23,6 +24,7 @@ from quorate.protocol.identity import StoreAddress, check_topic
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.payloads import PayloadFormat
 from quorate.protocol.row_parts import RowJoining
+from quorate.protocol.timeouts import check_timeout
 from quorate.protocol.wire import position_from_wire
 from quorate.subscriber.begin import read_time
 from quorate.subscriber.io.sql import RowTable, Statement
@@ -79,7 +81,9 @@ class State:
         subscribe: Subscribe,
         chooser: StoreChooser,
     ) -> None:
-        """Begin unconnected. Applications use `Client.state`."""
+        """Begin unconnected. Applications use `Client.state`. Raises InvalidArgument."""
+        check_function("chooser", chooser)
+        check_timeout(timeout)
         self._subscribe = subscribe
         self._chooser = chooser
         self._turns = Turns(stores, chooser)

@@ -265,10 +265,10 @@ class Subscriber:
             check_order(started, ended, now_ns)
         if bookmarks is not None and not name:
             raise InvalidArgument("name", "is missing: a bookmark store keeps positions by name")
-        if not 0 < save_interval < inf:
-            raise InvalidArgument("save_interval", f"{save_interval} is not above 0 seconds")
-        if save_every is not None and save_every < 1:
-            raise InvalidArgument("save_every", f"{save_every} is less than 1 message")
+        if not isinstance(save_interval, int | float) or not 0 < save_interval < inf:
+            raise InvalidArgument("save_interval", f"{save_interval!r} is not above 0 seconds")
+        if not isinstance(save_every, int | None) or (save_every is not None and save_every < 1):
+            raise InvalidArgument("save_every", f"{save_every!r} is not 1 message or more")
         if bookmarks is None and isinstance(started, MostRecent):
             raise InvalidArgument("begin", "most_recent needs bookmarks, and the name in them")
         subscriber = cls(
