@@ -68,7 +68,7 @@ def test_what_was_stable_is_read_back_after_any_faults(seed: int, tmp_path: Path
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 160))
+@pytest.mark.parametrize("seed", range(100, 140))
 def test_more_worlds(seed: int, tmp_path: Path) -> None:
     run_world(seed, tmp_path)
 
