@@ -20,7 +20,7 @@ DELETION = b"gone "
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What stays as it is in one world."""
+    """The facts that are drawn for a world and do not change in it."""
 
     lifetime: float = 3600.0
     """Seconds of silence after which stores may end a source."""
@@ -185,7 +185,7 @@ class Stream:
     taken: list[Taken] = field(default_factory=list)
     """The messages of each instance of the receiver, in the order of their first messages."""
     live: list[Live] = field(default_factory=list)
-    """What each instance of the live receiver was handed."""
+    """The messages of each instance of the live receiver, as it was handed them."""
     replayed: Messages = field(default_factory=list)
     """The messages that the subscriber was handed, at whatever store."""
     skipped: list[LetGo] = field(default_factory=list)

@@ -55,6 +55,11 @@ WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "
 """The words for the kinds of plain values."""
 
 
+def kinds_in(hint: Any) -> tuple[Any, ...]:
+    """Return the kinds of values that an annotation names: those of a union, or the one."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
 def check_kinds(options: object, prefix: str = "") -> None:
     """Raise InvalidArgument if a field of a dataclass has a value of another kind than it says.
 
@@ -74,7 +79,7 @@ def _kinds_of(options: type) -> dict[str, tuple[Any, ...]]:
     """Return the kinds of values that each field takes. None are listed if one is an enum."""
     found = {}
     for name, hint in get_type_hints(options).items():
-        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        kinds = kinds_in(hint)
         takes_choice = any(isinstance(kind, type) and issubclass(kind, enum.Enum) for kind in kinds)
         found[name] = () if takes_choice or name.startswith("_") else kinds
     return found

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from types import UnionType
-from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar, get_type_hints
 
-from quorate.protocol.choices import WORDS, RemembersGiven, did_you_mean, named_in
+from quorate.protocol.choices import WORDS, RemembersGiven, did_you_mean, kinds_in, named_in
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.patterns import TopicPattern, topic_pattern
 
@@ -112,8 +111,7 @@ def _read_table(
 
 def _types(hint: Any) -> tuple[Any, ...]:
     """Return the types of values that a file can give for an option."""
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return tuple(kind for kind in kinds if kind in WORDS or is_dataclass(kind))
+    return tuple(kind for kind in kinds_in(hint) if kind in WORDS or is_dataclass(kind))
 
 
 def _read_value(kinds: Sequence[Any], value: Any, where: str, problems: list[str]) -> Any:

@@ -123,7 +123,7 @@ def open_refill(core: StoreCore, history: History) -> Change[Refill]:
     if state is None or not _follows(core, state, history):
         promised = state.registration.promised_epoch if state is not None else 0
         known = max(promised, core.identities.known_epoch(source))
-        epoch = max(history.begun.lineage.epoch, history.promised_epoch)
+        epoch = max(history.begun.epoch, history.promised_epoch)
         check_step(str(source), core.store, epoch, known)
         change = core.take_up(
             source,
@@ -169,7 +169,7 @@ def _follows(core: StoreCore, state: SourceState, history: History) -> bool:
     parts_at = diverges_at(record.begun.lineage, history.begun.lineage)
     if parts_at > history.last:
         return True
-    missed = record.begun.epoch < history.begun.lineage.epoch and parts_at > state.held.stable_upto
+    missed = record.begun.epoch < history.begun.epoch and parts_at > state.held.stable_upto
     if missed and not state.live:
         return False
     raise OtherHistory(

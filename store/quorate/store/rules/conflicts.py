@@ -37,7 +37,7 @@ def parted(own: OwnView, peer: PeerView) -> Range | None:
     if not (own.begun.epoch and peer.begun.epoch):
         return None
     older, newer = (own, peer) if own.begun.epoch < peer.begun.epoch else (peer, own)
-    if older.begun.epoch < newer.begun.generation:
+    if older.begun.is_older_than(newer.begun.generation):
         return None
     upto = older.stable_upto
     if older.begun.epoch == newer.begun.epoch:

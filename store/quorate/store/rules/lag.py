@@ -47,7 +47,7 @@ def lack(
     lineage = NO_LINEAGE if state is None else state.lineage
     first, upto = (0 if state is None else first_lacked(state)), peer.stable_upto
     agree_before = diverges_at(lineage, peer.begun.lineage)
-    if lineage.epoch < peer.begun.lineage.epoch:
+    if lineage.epoch < peer.begun.epoch:
         first, lineage = min(first, agree_before), peer.begun.lineage
     else:
         upto = min(upto, agree_before - 1)

@@ -120,7 +120,7 @@ class Writer:
         """
         if self.failure is not None:
             raise self.failure
-        size = sum(_ROW_BYTES + len(write.value or b"") for write in writes)
+        size = _bytes_of(writes)
         if columns is not None:
             size += _ROW_BYTES * len(columns.keys) + sum(map(len, columns.values))
         with self._arrived:
@@ -135,9 +135,7 @@ class Writer:
             if acknowledge is not None:
                 pending.uptos[acknowledge] = upto
             number = pending.number
-            if self._idle:
-                self._idle = False
-                self._arrived.notify()
+            self._begin()
         self._bytes += size
         if self._bytes > self._pending_bytes_max:
             self._room.clear()
@@ -152,7 +150,7 @@ class Writer:
         """
         if self.failure is not None:
             raise self.failure
-        size = sum(_ROW_BYTES + len(write.value or b"") for write in writes)
+        size = _bytes_of(writes)
         with self._arrived:
             self._pending.writes.extend(writes)
             self._pending.bytes += size
@@ -169,9 +167,14 @@ class Writer:
             self._lazily.cancel()
             self._lazily = None
         with self._arrived:
-            if self._idle and self._pending:
-                self._idle = False
-                self._arrived.notify()
+            if self._pending:
+                self._begin()
+
+    def _begin(self) -> None:
+        """Let the thread begin a commit, unless it is under way. `_arrived` is held."""
+        if self._idle:
+            self._idle = False
+            self._arrived.notify()
 
     async def durable(self, number: int) -> None:
         """Return once that commit is durable. Raises StorageFailed if it never will be."""
@@ -274,3 +277,7 @@ class Writer:
 
 def _nobody(_: int) -> None:
     """Tell nobody of a commit."""
+
+
+def _bytes_of(writes: Sequence[Write]) -> int:
+    return sum(_ROW_BYTES + len(write.value or b"") for write in writes)

@@ -77,6 +77,7 @@ class RocksStorage:
         self._handles = {
             table: self._database.get_column_family_handle(table.value) for table in _LOGGED
         }
+        self._handles[Table.STATE] = self._state.get_column_family_handle("default")
         self._without_log = WriteOptions()
         self._without_log.disable_wal = True  # type: ignore[method-assign, assignment]
         self._state_bytes = 0
@@ -105,20 +106,14 @@ class RocksStorage:
             logged, state = WriteBatch(raw_mode=True), WriteBatch(raw_mode=True)
             handles = self._handles
             for table, key, value in writes:
-                if table is Table.STATE:
-                    if value is None:
-                        state.delete(key)
-                    else:
-                        state.put(key, value)
-                elif value is None:
-                    logged.delete(key, handles[table])
+                batch = state if table is Table.STATE else logged
+                if value is None:
+                    batch.delete(key, handles[table])
                 else:
-                    logged.put(key, value, handles[table])
+                    batch.put(key, value, handles[table])
             for table, keys, values in columns:
-                if table is Table.STATE:
-                    deque(map(state.put, keys, values), 0)
-                else:
-                    deque(map(logged.put, keys, values, repeat(handles[table])), 0)
+                batch = state if table is Table.STATE else logged
+                deque(map(batch.put, keys, values, repeat(handles[table])), 0)
             if not logged.is_empty():
                 self._database.write(logged)
                 self._database.flush_wal(False)

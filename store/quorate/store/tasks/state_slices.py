@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from quorate.protocol.errors import CorruptBatch, StorageFailed
 from quorate.protocol.framing import read_header
-from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range
 from quorate.store.rules.source_state import SourceState
@@ -71,9 +70,8 @@ def make_rows(reads: Reads, state: SourceState, wanted: Range, count: int, keyed
 
     count: the batches of one read. There are several reads if they have few keys.
     """
-    source, made = state.name, Slice()
-    found = Candidates(keyed.keying, RowKeys(keyed.prefix, source.session_id))
-    while _read(reads, state.reg_id, source, wanted, count, made, found):
+    made, found = Slice(), _no_candidates(state, keyed)
+    while _read(reads, state, wanted, count, made, found):
         if made.upto is None or len(found) > _SLICE_KEYS or made.size > _SLICE_BYTES_MAX:
             break
         wanted, count = Range(made.upto + 1, wanted.last), made.batches_next
@@ -94,11 +92,14 @@ def _set_large_apart(made: Slice, large: set[bytes]) -> None:
 
 def read_slice(reads: Reads, state: SourceState, wanted: Range, count: int, keyed: Keyed) -> Slice:
     """Read the first batches of a range as far as they are on the disk, and find their rows."""
-    source, made = state.name, Slice()
-    found = Candidates(keyed.keying, RowKeys(keyed.prefix, source.session_id))
-    _read(reads, state.reg_id, source, wanted, count, made, found)
+    made, found = Slice(), _no_candidates(state, keyed)
+    _read(reads, state, wanted, count, made, found)
     _finish(made, found)
     return made
+
+
+def _no_candidates(state: SourceState, keyed: Keyed) -> Candidates:
+    return Candidates(keyed.keying, RowKeys(keyed.prefix, state.name.session_id))
 
 
 def _finish(made: Slice, found: Candidates) -> None:
@@ -107,18 +108,13 @@ def _finish(made: Slice, found: Candidates) -> None:
 
 
 def _read(
-    reads: Reads,
-    reg_id: int,
-    source: SourceName,
-    wanted: Range,
-    count: int,
-    made: Slice,
-    found: Candidates,
+    reads: Reads, state: SourceState, wanted: Range, count: int, made: Slice, found: Candidates
 ) -> bool:
     """Read the first batches of a range as far as they are on the disk.
 
     Return whether more of it may follow.
     """
+    reg_id = state.reg_id
     try:
         upto = passed_upto(reads, reg_id, wanted, SEQUENCE_MAX, count)
     except (StorageFailed, CorruptBatch) as error:
@@ -126,7 +122,7 @@ def _read(
         return False
     if upto < wanted.first:
         return False
-    for each in read_rows(reads, reg_id, source, Range(wanted.first, upto), count):
+    for each in read_rows(reads, reg_id, state.name, Range(wanted.first, upto), count):
         problem = each.problem
         frame = each.frame
         if each.large is not None:
