@@ -11,7 +11,7 @@ from quorate.store.storage.interface import Table, Write
 from quorate.store.storage.rocksdb import RocksStorage
 from quorate.store.storage.rocksdb_options import OPTIONS_DIRECTORY, database_options
 
-VALUE = b"a value that stands for itself" * 100_000
+VALUE = b"a value that stands for itself" * 10_000
 
 
 def logged(path: Path) -> bool:

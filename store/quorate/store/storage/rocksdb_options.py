@@ -29,8 +29,6 @@ _LOG_BYTES_MAX = 256 * _MIB
 """The bytes of log above which RocksDB flushes tables. It bounds the time of a restart."""
 OPTIONS_DIRECTORY = "options"
 """The directory in the data directory that is there while a database is opened."""
-_LOG_BUFFER = 8 * _MIB
-"""The bytes of log in memory above which a write takes them to the file itself."""
 _FROM_FILE = """\
 [Version]
   rocksdb_version=1.0.0
@@ -45,6 +43,8 @@ _LOG_LATER = "manual_wal_flush"
 """A write leaves the log in memory. Another call takes it to the file without Python's lock.
 
 If the write did it, all of the store would wait for the disk, also its event loop.
+A write still takes the log to the file once RocksDB's buffer of 1 MiB is full. A larger buffer is
+one of the tables' files too: each piece of such a file then holds up the next sync of the log.
 """
 _CLOSES_AT_ONCE = "avoid_flush_during_shutdown"
 """Rows that are only in memory are lost when the database is closed."""
@@ -64,7 +64,6 @@ def database_options(path: Path, direct_io: bool, create: bool) -> Options:
     options.set_recycle_log_file_num(4)
     options.create_if_missing(create)
     options.create_missing_column_families(create)
-    options.set_writable_file_max_buffer_size(_LOG_BUFFER)
     return options
 
 
