@@ -12,8 +12,8 @@ import pytest
 from tests.source.real_stores import HURRIED, ORDERS, RealStores, numbered
 
 from quorate.client import connect
-from quorate.console.group.assessment import Look, assess
-from quorate.console.group.findings import Bounds, Kind, Severity
+from quorate.console.group.rules.assessment import Look, assess
+from quorate.console.group.rules.findings import Bounds, Kind, Severity
 from quorate.console.group.status import ask_all, compare
 from quorate.protocol.layout import Layout
 from quorate.source import MessageStable, StabilityEvents

@@ -16,7 +16,8 @@ from quorate.client import Client, SourceOptions, connect, replay
 from quorate.client.replay import EPOCH, GapCause, ReplayedMessage
 from quorate.client.source_events import RegistrationComplete
 from quorate.console.group.deregistration import deregister, find
-from quorate.console.group.row_digests import RowDigest, digests_of
+from quorate.console.group.row_digests import digests_of
+from quorate.console.group.rules.row_findings import RowDigest
 from quorate.errors import Deregistered, Fenced, QuorateError, SourceDeleted
 from quorate.protocol.identity import SourceName, parse_stores
 from quorate.source.source import Source

@@ -12,8 +12,8 @@ from tests.queue.conftest import CHANGES_OF_DISPATCHER, QueueStores
 
 from quorate.client import connect
 from quorate.console.group.check import check
-from quorate.console.group.findings import Bounds, Kind
-from quorate.console.group.queues import listed
+from quorate.console.group.rules.findings import Bounds, Kind
+from quorate.console.group.rules.queue_reports import listed
 from quorate.protocol.identity import StoreAddress
 from quorate.v1.queue_pb2 import QueueStatus
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 from tests import seams
-from tests.console.group.test_change_steps import ABC, ABCD, ADD_D, group, orders, store
+from tests.console.group.rules.test_change_steps import ABC, ABCD, ADD_D, group, orders, store
 
-from quorate.console.group.change_situation import Situation
-from quorate.console.group.change_steps import Step
 from quorate.console.group.change_watch import follow, move_away
+from quorate.console.group.rules.change_situation import Situation
+from quorate.console.group.rules.change_steps import Step
 
 FILLED = ("d:1", store("d", "abcd", orders(ABCD)))
 BEFORE = group(ADD_D, "abc", orders(ABC), ("d:1", store("d", "abcd")))

@@ -11,8 +11,8 @@ from tests import seams
 from tests.begun import begun_in
 from typer.testing import CliRunner
 
-from quorate.console.group.queues import Answers as QueueAnswers
-from quorate.console.group.source_status import Answers
+from quorate.console.group.rules.queue_reports import Answers as QueueAnswers
+from quorate.console.group.rules.source_status import Answers
 from quorate.console.group.status import GroupStatus, compare, look_twice
 from quorate.console.main import app
 from quorate.protocol.errors import QuorateError, Unreachable

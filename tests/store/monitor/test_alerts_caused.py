@@ -20,7 +20,7 @@ from tests.store.monitor.scrapes import Scrapes, at, without
 
 from quorate.client import StoreAddress, connect
 from quorate.console.group.check import check
-from quorate.console.group.findings import Bounds, Kind
+from quorate.console.group.rules.findings import Bounds, Kind
 from quorate.source import SourceOptions
 
 _MIB = 1 << 20

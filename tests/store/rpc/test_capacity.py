@@ -10,8 +10,8 @@ import pytest
 from tests import seams
 from tests.store.support import ORDERS, TRADES, Client, batch, running
 
-from quorate.console.group.findings import Kind
-from quorate.console.group.store_findings import troubles
+from quorate.console.group.rules.findings import Kind
+from quorate.console.group.rules.store_findings import troubles
 from quorate.protocol.errors import StoreFull
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire

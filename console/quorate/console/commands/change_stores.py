@@ -18,9 +18,9 @@ from quorate.protocol.exit_codes import UNHEALTHY
 from quorate.protocol.identity import StoreAddress
 
 if TYPE_CHECKING:
-    from quorate.console.group.change_situation import Situation
-    from quorate.console.group.change_steps import Step
-    from quorate.console.group.store_change import StoreChange
+    from quorate.console.group.rules.change_situation import Situation
+    from quorate.console.group.rules.change_steps import Step
+    from quorate.console.group.rules.store_change import StoreChange
 
 _MOVE_SECONDS = 30.0
 """Seconds to wait for the registration of a source that is moved."""
@@ -73,7 +73,7 @@ def add(
     store. It keeps nothing: after an interruption the same command goes on where the group is.
     """
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
-    from quorate.console.group.store_change import StoreChange
+    from quorate.console.group.rules.store_change import StoreChange
 
     _carry(
         StoreChange(new=StoreAddress.parse(store), group=group),
@@ -98,7 +98,7 @@ def remove(
     The command says when the store may be stopped: not before every source goes on without it.
     """
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
-    from quorate.console.group.store_change import StoreChange
+    from quorate.console.group.rules.store_change import StoreChange
 
     _carry(StoreChange(old=store), settings, _Manner(move_away, plan, yes, wait))
 
@@ -124,7 +124,7 @@ def replace(
 ) -> None:
     """Replace a store by another one, or by itself on a blank disk or at another address."""
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
-    from quorate.console.group.store_change import StoreChange
+    from quorate.console.group.rules.store_change import StoreChange
 
     coming = StoreAddress.parse(new) if new is not None else _same(settings, store)
     _carry(StoreChange(old=store, new=coming), settings, _Manner(move_away, plan, yes, wait))
@@ -152,9 +152,9 @@ class _Manner:
 
 
 def _carry(change: StoreChange, settings: GroupSettings, manner: _Manner) -> None:
-    from quorate.console.group.change_risks import check, risks
-    from quorate.console.group.change_steps import steps
     from quorate.console.group.change_watch import follow, look, move_away
+    from quorate.console.group.rules.change_risks import check, risks
+    from quorate.console.group.rules.change_steps import steps
     from quorate.console.group.status import too_few
 
     async def looking() -> Situation:

@@ -15,7 +15,7 @@ from quorate.console.ui.settings import resolve
 from quorate.protocol.exit_codes import UNHEALTHY
 
 if TYPE_CHECKING:
-    from quorate.console.group.findings import Finding
+    from quorate.console.group.rules.findings import Finding
 
 _INDENT = 4
 _STYLES = {"critical": "bold red", "warning": "yellow", "note": "cyan"}
@@ -76,7 +76,7 @@ def check(
     pattern = pattern_for(topic or (), topics_pattern)
 
     from quorate.console.group.check import check as check_group
-    from quorate.console.group.findings import Bounds, is_healthy
+    from quorate.console.group.rules.findings import Bounds, is_healthy
 
     bounds = Bounds(
         lag_max,

@@ -16,8 +16,8 @@ from quorate.console.ui.settings import resolve
 from quorate.protocol.exit_codes import UNHEALTHY
 
 if TYPE_CHECKING:
-    from quorate.console.group.assessment import Look
-    from quorate.console.group.listing import Choice, Row
+    from quorate.console.group.rules.assessment import Look
+    from quorate.console.group.rules.listing import Choice, Row
 
 
 class State(enum.StrEnum):
@@ -73,7 +73,7 @@ def topics(
 
     Exit 10 if a store does not answer, 69 if none does.
     """
-    from quorate.console.group.listing import TOPIC_COLUMNS, Choice, topic_rows
+    from quorate.console.group.rules.listing import TOPIC_COLUMNS, Choice, topic_rows
 
     _list(
         context, "topics", TOPIC_COLUMNS, lambda look: topic_rows(look.views()),
@@ -103,7 +103,7 @@ def sources(
     A source that is gone for good can be forgotten: `quorate deregister`. Exit 10 if a store does
     not answer, 69 if none does.
     """
-    from quorate.console.group.listing import SOURCE_COLUMNS, Choice, source_rows
+    from quorate.console.group.rules.listing import SOURCE_COLUMNS, Choice, source_rows
 
     _list(
         context, "sources", SOURCE_COLUMNS, lambda look: source_rows(look.views()),
@@ -132,7 +132,7 @@ def receivers(
     A receiver that is gone for good can be forgotten: `quorate deregister`. Exit 10 if a store does
     not answer, 69 if none does.
     """
-    from quorate.console.group.listing import RECEIVER_COLUMNS, Choice, receiver_rows
+    from quorate.console.group.rules.listing import RECEIVER_COLUMNS, Choice, receiver_rows
 
     _list(
         context, "receivers", RECEIVER_COLUMNS, lambda look: receiver_rows(look.views()),
@@ -158,7 +158,7 @@ def subscribers(
 
     Stores forget a subscription when it ends. Exit 10 if a store does not answer, 69 if none does.
     """
-    from quorate.console.group.listing import SUBSCRIBER_COLUMNS, Choice, subscriber_rows
+    from quorate.console.group.rules.listing import SUBSCRIBER_COLUMNS, Choice, subscriber_rows
 
     _list(
         context, "subscribers", SUBSCRIBER_COLUMNS,
@@ -220,7 +220,7 @@ def _list(
 
 def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row whose applications and values by store are text."""
-    from quorate.console.group.listing import application_text
+    from quorate.console.group.rules.listing import application_text
 
     shown = dict(row)
     if "application" in row:

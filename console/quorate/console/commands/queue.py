@@ -15,7 +15,7 @@ from quorate.protocol.exit_codes import UNHEALTHY
 
 if TYPE_CHECKING:
     from quorate.client import Job
-    from quorate.console.group.queues import Queues
+    from quorate.console.group.rules.queue_reports import Queues
 
 queue = typer.Typer(
     help="Show queues, and take their jobs.",
@@ -126,7 +126,8 @@ def _as_object(job: Job) -> dict[str, Any]:
 
 def _asked(settings: GroupSettings, name: str) -> Queues:
     """Return what the stores report. Raises an error if none answers, or none has the queue."""
-    from quorate.console.group.queues import ask_all, is_unknown, listed
+    from quorate.console.group.queues import ask_all
+    from quorate.console.group.rules.queue_reports import is_unknown, listed
     from quorate.console.group.status import too_few
     from quorate.protocol.errors import QuorateError
 

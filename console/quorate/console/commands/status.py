@@ -29,8 +29,8 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.exit_codes import UNHEALTHY
 
 if TYPE_CHECKING:
-    from quorate.console.group.queues import Answers as QueueAnswers
-    from quorate.console.group.source_status import Answers
+    from quorate.console.group.rules.queue_reports import Answers as QueueAnswers
+    from quorate.console.group.rules.source_status import Answers
     from quorate.console.group.status import GroupStatus
     from quorate.protocol.identity import SourceName
 

@@ -22,8 +22,8 @@ from quorate.protocol.errors import InvalidArgument
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from quorate.console.group.findings import Finding
-    from quorate.console.group.overview import Moment, Overview
+    from quorate.console.group.rules.findings import Finding
+    from quorate.console.group.rules.overview import Moment, Overview
 
 _ROWS_MAX = 100
 """The rows of one kind. People look at the first ones."""
@@ -61,7 +61,7 @@ def top(
 
 async def _look(settings: GroupSettings, pattern: str) -> Moment:
     from quorate.console.group.check import look
-    from quorate.console.group.overview import Moment
+    from quorate.console.group.rules.overview import Moment
 
     return Moment(await look(settings.stores, settings.timeout, pattern), time.monotonic())
 
@@ -141,8 +141,8 @@ async def _live(settings: GroupSettings, pattern: str, interval: float) -> None:
 
 
 def _overview(moment: Moment, before: Moment | None) -> Overview:
-    from quorate.console.group.findings import Bounds
-    from quorate.console.group.overview import overview
+    from quorate.console.group.rules.findings import Bounds
+    from quorate.console.group.rules.overview import overview
 
     return overview(moment, before, Bounds())
 
@@ -162,7 +162,7 @@ def _page(console: Console, seen: Overview, keys: str = "") -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    from quorate.console.group.findings import is_healthy
+    from quorate.console.group.rules.findings import is_healthy
 
     healthy = is_healthy(seen.findings)
     state = Text("healthy", "green") if healthy else Text("UNHEALTHY", "bold red")

@@ -22,7 +22,7 @@ from quorate.console.group.children import (
     StoreChild,
     founded,
 )
-from quorate.console.group.source_status import held_upto, name_of
+from quorate.console.group.rules.source_status import held_upto, name_of
 from quorate.console.group.status import ask_all
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import parse_stores

@@ -1,7 +1,7 @@
 """Backups of a group: a directory with a part for each store, and a manifest that is written last.
 
 Each part is a data directory. Whether the parts together are enough is decided in
-quorate.console.group.backup_verdict.
+quorate.console.group.rules.backup_verdict.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any, BinaryIO
 import grpc.aio
 
 from quorate.console.group.asking import answers_of
-from quorate.console.group.backup_verdict import problems
 from quorate.console.group.channels import open_channel
+from quorate.console.group.rules.backup_verdict import problems
 from quorate.disk.files import replace_file, sync_directory
 from quorate.protocol.errors import (
     InvalidArgument,

@@ -1,6 +1,6 @@
 """The looks at a group while its stores change, until each step is done.
 
-Nothing is decided here: quorate.console.group.change_steps has the steps.
+Nothing is decided here: quorate.console.group.rules.change_steps has the steps.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from quorate.console.group.change_situation import Situation
-from quorate.console.group.change_steps import POLICIES, Step, steps
+from quorate.console.group.rules.change_situation import Situation
+from quorate.console.group.rules.change_steps import POLICIES, Step, steps
+from quorate.console.group.rules.source_status import Answers
+from quorate.console.group.rules.store_change import StoreChange
 from quorate.console.group.source_moving import move
-from quorate.console.group.source_status import Answers
 from quorate.console.group.status import ask_all
-from quorate.console.group.store_change import StoreChange
 from quorate.protocol.delays import HEALTH
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import StoreAddress

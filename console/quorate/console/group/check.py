@@ -1,6 +1,6 @@
 """The look at a group that its assessment is made of: the stores are asked, twice if need be.
 
-Only reads. The rules are in quorate.console.group.assessment.
+Only reads. The rules are in quorate.console.group.rules.assessment.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import time
 from collections.abc import Sequence
 
 from quorate.console.group import journal, queues
-from quorate.console.group.agreement import Clock
-from quorate.console.group.assessment import Look, assess
-from quorate.console.group.findings import Bounds, Finding, worst_first
 from quorate.console.group.row_digests import digests_of
-from quorate.console.group.row_findings import rows_differ, topics_with_rows
-from quorate.console.group.source_findings import tails
+from quorate.console.group.rules.agreement import Clock
+from quorate.console.group.rules.assessment import Look, assess
+from quorate.console.group.rules.findings import Bounds, Finding, worst_first
+from quorate.console.group.rules.row_findings import rows_differ, topics_with_rows
+from quorate.console.group.rules.source_findings import tails
 from quorate.console.group.status import ask, too_few
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import StoreAddress

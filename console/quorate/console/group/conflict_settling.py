@@ -13,8 +13,8 @@ from typing import Any
 import grpc.aio
 
 from quorate.console.group.channels import open_channel
-from quorate.console.group.conflict_status import disputes, in_dispute
 from quorate.console.group.repair import named_store, source_in
+from quorate.console.group.rules.conflict_status import disputes, in_dispute
 from quorate.protocol.errors import InvalidArgument, QuorateError
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION

@@ -14,7 +14,7 @@ from typing import Any
 
 from quorate.console.group.asking import answers_of
 from quorate.console.group.channels import open_channel
-from quorate.console.group.listing import subscription_row
+from quorate.console.group.rules.listing import subscription_row
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from quorate.console.group.repair import Row, have_recorded, source_in
-from quorate.console.group.source_status import name_of
+from quorate.console.group.rules.source_status import name_of
 from quorate.protocol.errors import InvalidArgument, QuorateError
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION

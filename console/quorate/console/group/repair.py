@@ -13,7 +13,7 @@ from typing import Any
 import grpc.aio
 
 from quorate.console.group.channels import open_channel
-from quorate.console.group.source_status import name_of
+from quorate.console.group.rules.source_status import name_of
 from quorate.console.group.status import ask
 from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
 from quorate.protocol.figures import counted

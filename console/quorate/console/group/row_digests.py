@@ -1,16 +1,16 @@
 """The digests of the rows of a topic, asked of all stores until they hold at one position.
 
-Only reads. The rules for digests are in quorate.console.group.row_findings.
+Only reads. The rules for digests are in quorate.console.group.rules.row_findings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from quorate.console.group.asking import answers_of
 from quorate.console.group.channels import open_channel
+from quorate.console.group.rules.row_findings import RowDigest
 from quorate.protocol.bookmarks import NO_PLACE, Position
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import StoreAddress
@@ -23,17 +23,6 @@ from quorate.v1.store_pb2_grpc import StoreStub
 _ROUNDS = 5
 _READING_SECONDS = 60.0
 """Seconds for which a store may read the rows of one topic."""
-
-
-@dataclass(frozen=True, slots=True)
-class RowDigest:
-    """The digest of a topic's rows at one store."""
-
-    position: Position
-    """The position at which the rows hold."""
-    digest: bytes
-    count: int
-    """How many rows it covers."""
 
 
 async def digests_of(

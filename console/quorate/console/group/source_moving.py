@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 
-from quorate.console.group.change_situation import Situation
-from quorate.console.group.source_status import SourceView
+from quorate.console.group.rules.change_situation import Situation
+from quorate.console.group.rules.source_status import SourceView
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.policy import Policy

@@ -1,7 +1,7 @@
 """The status of a group: the answers of its stores side by side, and the problems.
 
 Only reads; quorate.console.commands.status shows the result. One source at several stores is a
-matter of quorate.console.group.source_status.
+matter of quorate.console.group.rules.source_status.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from quorate.console.group.agreement import same_store_twice
 from quorate.console.group.asking import answers_of
 from quorate.console.group.channels import open_channel
-from quorate.console.group.findings import Severity
-from quorate.console.group.queue_findings import undispatched
-from quorate.console.group.queues import Answers as QueueAnswers
-from quorate.console.group.source_status import Answers, SourceView, views_of
-from quorate.console.group.store_findings import cause_of, troubles
+from quorate.console.group.rules.agreement import same_store_twice
+from quorate.console.group.rules.findings import Severity
+from quorate.console.group.rules.queue_findings import undispatched
+from quorate.console.group.rules.queue_reports import Answers as QueueAnswers
+from quorate.console.group.rules.source_status import Answers, SourceView, views_of
+from quorate.console.group.rules.store_findings import cause_of, troubles
 from quorate.protocol.delays import HEALTH
 from quorate.protocol.errors import (
     AccessDenied,

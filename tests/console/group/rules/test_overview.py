@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.console.group.test_listing import named
+from tests.console.group.rules.test_listing import named
 from tests.console.group.test_status import group, source, store
 
-from quorate.console.group.assessment import Look
-from quorate.console.group.findings import Bounds, Kind
-from quorate.console.group.overview import Moment, overview
+from quorate.console.group.rules.assessment import Look
+from quorate.console.group.rules.findings import Bounds, Kind
+from quorate.console.group.rules.overview import Moment, overview
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.identity import StoreAddress
 from quorate.v1.messages_pb2 import HeldRange

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.console.group.test_status import group, source, store
 
-from quorate.console.group.listing import (
+from quorate.console.group.rules.listing import (
     RECEIVER_COLUMNS,
     SOURCE_COLUMNS,
     SUBSCRIBER_COLUMNS,
@@ -18,7 +18,7 @@ from quorate.console.group.listing import (
     subscriber_rows,
     topic_rows,
 )
-from quorate.console.group.source_status import SourceView, views_of
+from quorate.console.group.rules.source_status import SourceView, views_of
 from quorate.errors import InvalidArgument
 from quorate.v1.messages_pb2 import Application
 from quorate.v1.store_pb2 import DELIVERED_STABLE, SourceStatus, StatusResponse, SubscriptionStatus

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quorate.console.group.source_status import SourceView
+from quorate.console.group.rules.source_status import SourceView
 from quorate.protocol.application import Application
 from quorate.protocol.choices import did_you_mean
 from quorate.protocol.errors import InvalidArgument

@@ -1,18 +1,18 @@
 """The changes of the stores that are refused, and the risks of the others.
 
-Pure. The steps themselves are in quorate.console.group.change_steps.
+Pure. The steps themselves are in quorate.console.group.rules.change_steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from quorate.console.group.agreement import same_store_twice, settings_differ, versions_differ
-from quorate.console.group.change_situation import Situation, named
-from quorate.console.group.change_steps import steps
-from quorate.console.group.source_status import SourceView
-from quorate.console.group.store_change import names_of
-from quorate.console.group.store_findings import cause_of, troubles
+from quorate.console.group.rules.agreement import same_store_twice, settings_differ, versions_differ
+from quorate.console.group.rules.change_situation import Situation, named
+from quorate.console.group.rules.change_steps import steps
+from quorate.console.group.rules.source_status import SourceView
+from quorate.console.group.rules.store_change import names_of
+from quorate.console.group.rules.store_findings import cause_of, troubles
 from quorate.protocol.addresses import place_of
 from quorate.protocol.errors import InvalidArgument, QuorateError
 from quorate.protocol.identity import StoreAddress

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from quorate.console.group.findings import Finding, Kind, Severity
+from quorate.console.group.rules.findings import Finding, Kind, Severity
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.v1.store_pb2 import SourceStatus

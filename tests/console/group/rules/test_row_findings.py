@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from quorate.console.group.findings import Kind, Severity
-from quorate.console.group.row_digests import RowDigest
-from quorate.console.group.row_findings import rows_differ
+from quorate.console.group.rules.findings import Kind, Severity
+from quorate.console.group.rules.row_findings import RowDigest, rows_differ
 from quorate.protocol.bookmarks import Position
 
 HERE, LATER = (Position.parse(f'["orders/0x1@1:{number}"]') for number in (5, 6))

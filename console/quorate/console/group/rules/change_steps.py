@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from quorate.console.group.change_situation import NAMED_MAX, Situation, named
-from quorate.console.group.source_status import SourceView
-from quorate.console.group.store_change import layout_lines, names_of, peer_line
+from quorate.console.group.rules.change_situation import NAMED_MAX, Situation, named
+from quorate.console.group.rules.source_status import SourceView
+from quorate.console.group.rules.store_change import layout_lines, names_of, peer_line
 from quorate.protocol.addresses import place_of
 from quorate.protocol.figures import counted
 from quorate.protocol.identity import StoreAddress

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from tests.console.group.test_status import POLICY, group, grouped, source, store
 
-from quorate.console.group.agreement import Clock
-from quorate.console.group.assessment import Look, assess
-from quorate.console.group.findings import (
+from quorate.console.group.rules.agreement import Clock
+from quorate.console.group.rules.assessment import Look, assess
+from quorate.console.group.rules.findings import (
     Bounds,
     Finding,
     Kind,
@@ -17,8 +17,8 @@ from quorate.console.group.findings import (
     is_healthy,
     worst_first,
 )
-from quorate.console.group.source_findings import Tails, tails
-from quorate.console.group.source_status import views_of
+from quorate.console.group.rules.source_findings import Tails, tails
+from quorate.console.group.rules.source_status import views_of
 from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import (
     AccessDenied,

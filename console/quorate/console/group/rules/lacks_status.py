@@ -1,13 +1,13 @@
 """Messages of a source that stores lack or cannot read, as findings with their next step.
 
-Pure; part of quorate.console.group.source_status.
+Pure; part of quorate.console.group.rules.source_status.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from quorate.console.group.findings import Finding, Kind, Severity
+from quorate.console.group.rules.findings import Finding, Kind, Severity
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.v1.messages_pb2 import HeldRange

@@ -1,6 +1,6 @@
 """Findings about one store: it does not answer, is in limbo, is full, or was told strange things.
 
-Pure. Findings about several stores together are in quorate.console.group.agreement.
+Pure. Findings about several stores together are in quorate.console.group.rules.agreement.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 
-from quorate.console.group.findings import Bounds, Finding, Kind, Severity
-from quorate.console.group.source_status import name_of
+from quorate.console.group.rules.findings import Bounds, Finding, Kind, Severity
+from quorate.console.group.rules.source_status import name_of
 from quorate.protocol.errors import (
     AccessDenied,
     NotAStore,

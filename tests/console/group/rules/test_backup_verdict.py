@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorate.console.group.backup_verdict import problems
+from quorate.console.group.rules.backup_verdict import problems
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term

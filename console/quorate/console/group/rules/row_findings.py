@@ -6,11 +6,23 @@ Pure. Rows are made of what is stable, by one rule. So stores at one position ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from quorate.console.group.findings import Bounds, Finding, Kind, Severity
-from quorate.console.group.row_digests import RowDigest
-from quorate.console.group.source_status import SourceView
+from quorate.console.group.rules.findings import Bounds, Finding, Kind, Severity
+from quorate.console.group.rules.source_status import SourceView
+from quorate.protocol.bookmarks import Position
 from quorate.v1.store_pb2 import StatusResponse
+
+
+@dataclass(frozen=True, slots=True)
+class RowDigest:
+    """The digest of a topic's rows at one store."""
+
+    position: Position
+    """The position at which the rows hold."""
+    digest: bytes
+    count: int
+    """How many rows it covers."""
 
 
 def topics_with_rows(reached: Iterable[StatusResponse]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.console.group.store_change import StoreChange, layout_lines
+from quorate.console.group.rules.store_change import StoreChange, layout_lines
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.layout import Layout

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from quorate.console.group.findings import Finding, Kind, Severity
+from quorate.console.group.rules.findings import Finding, Kind, Severity
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.policy import IntergroupRule, IntragroupRule, Policy
 from quorate.protocol.wire import membership_from_wire, named_in_policies, policy_from_wire

@@ -1,17 +1,17 @@
 """Findings about one source: its quorum, its tail, its receivers, and what keeps its messages.
 
-Pure. Messages that stores lack are in quorate.console.group.lacks_status, conflicts in
-quorate.console.group.conflict_status.
+Pure. Messages that stores lack are in quorate.console.group.rules.lacks_status, conflicts in
+quorate.console.group.rules.conflict_status.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from quorate.console.group.agreement import lineages_differ
-from quorate.console.group.findings import Bounds, Finding, Kind, Severity
-from quorate.console.group.row_findings import rows_behind
-from quorate.console.group.source_status import SourceView
+from quorate.console.group.rules.agreement import lineages_differ
+from quorate.console.group.rules.findings import Bounds, Finding, Kind, Severity
+from quorate.console.group.rules.row_findings import rows_behind
+from quorate.console.group.rules.source_status import SourceView
 from quorate.protocol.figures import counted
 from quorate.protocol.identity import SourceName
 from quorate.v1.store_pb2 import SubscriptionStatus

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.console.group.findings import Bounds, Finding, Kind, Severity
-from quorate.console.group.queue_findings import of_queues
-from quorate.console.group.queues import Answers
+from quorate.console.group.rules.findings import Bounds, Finding, Kind, Severity
+from quorate.console.group.rules.queue_findings import of_queues
+from quorate.console.group.rules.queue_reports import Answers
 from quorate.console.group.status import compare
 from quorate.protocol.errors import Unreachable
 from quorate.protocol.identity import StoreAddress

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 from tests.begun import begun_in
 
-from quorate.console.group.change_risks import check, risks
-from quorate.console.group.change_situation import Situation
-from quorate.console.group.change_steps import Step, steps
-from quorate.console.group.store_change import StoreChange
+from quorate.console.group.rules.change_risks import check, risks
+from quorate.console.group.rules.change_situation import Situation
+from quorate.console.group.rules.change_steps import Step, steps
+from quorate.console.group.rules.store_change import StoreChange
 from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy

@@ -1,7 +1,7 @@
 """A change of the stores of a group: a store comes, leaves, or takes the place of another one.
 
 Pure: the policy that each source goes to, and the lines of configuration that say so. The steps
-are in quorate.console.group.change_steps.
+are in quorate.console.group.rules.change_steps.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from quorate.console.group.source_status import SourceView
+from quorate.console.group.rules.source_status import SourceView
 from quorate.protocol.addresses import place_of
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import StoreAddress

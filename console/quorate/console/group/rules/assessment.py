@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from quorate.console.group.agreement import (
+from quorate.console.group.rules.agreement import (
     Clock,
     clocks_apart,
     same_store_twice,
     settings_differ,
     versions_differ,
 )
-from quorate.console.group.findings import Bounds, Finding, worst_first
-from quorate.console.group.queue_findings import of_queues
-from quorate.console.group.queues import Answers as QueueAnswers
-from quorate.console.group.source_findings import Tails, of_source, of_subscription
-from quorate.console.group.source_status import Answers, SourceView, views_of
-from quorate.console.group.store_findings import signs, silent, troubles
+from quorate.console.group.rules.findings import Bounds, Finding, worst_first
+from quorate.console.group.rules.queue_findings import of_queues
+from quorate.console.group.rules.queue_reports import Answers as QueueAnswers
+from quorate.console.group.rules.source_findings import Tails, of_source, of_subscription
+from quorate.console.group.rules.source_status import Answers, SourceView, views_of
+from quorate.console.group.rules.store_findings import signs, silent, troubles
 from quorate.protocol.errors import QuorateError
 from quorate.v1.store_pb2 import StatusResponse, SubscriptionStatus
 

@@ -1,14 +1,14 @@
 """Findings about queues: nobody dispatches one, nobody takes its jobs, or jobs fail.
 
-Pure. quorate.console.group.queues asks the stores.
+Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from quorate.console.group.findings import Bounds, Finding, Kind, Severity
-from quorate.console.group.queues import Answers, by_queue, nobody_dispatches
+from quorate.console.group.rules.findings import Bounds, Finding, Kind, Severity
+from quorate.console.group.rules.queue_reports import Answers, by_queue, nobody_dispatches
 from quorate.v1.queue_pb2 import QueueStatus
 
 _DEAD_RECENTLY_SECONDS = 3600.0

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from quorate.console.group.source_status import Answers, SourceView, views_of
-from quorate.console.group.store_change import (
+from quorate.console.group.rules.source_status import Answers, SourceView, views_of
+from quorate.console.group.rules.store_change import (
     StoreChange,
     has_moved,
     names_of,

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from quorate.console.group.conflict_status import Dispute, disputes
-from quorate.console.group.findings import Finding, Kind, Severity
-from quorate.console.group.lacks_status import lacks
-from quorate.console.group.policy_status import Asked, GroupView, Members, declared_policy
+from quorate.console.group.rules.conflict_status import Dispute, disputes
+from quorate.console.group.rules.findings import Finding, Kind, Severity
+from quorate.console.group.rules.lacks_status import lacks
+from quorate.console.group.rules.policy_status import Asked, GroupView, Members, declared_policy
 from quorate.protocol import ends
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName, StoreAddress

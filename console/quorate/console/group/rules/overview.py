@@ -10,18 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from quorate.console.group.assessment import Look, assess
-from quorate.console.group.findings import Bounds, Finding
-from quorate.console.group.listing import (
+from quorate.console.group.rules.assessment import Look, assess
+from quorate.console.group.rules.findings import Bounds, Finding
+from quorate.console.group.rules.listing import (
     application_text,
     receiver_rows,
     source_rows,
     subscriber_rows,
 )
-from quorate.console.group.queues import Answers as QueueAnswers
-from quorate.console.group.queues import listed
-from quorate.console.group.source_findings import tails
-from quorate.console.group.source_status import SourceView
+from quorate.console.group.rules.queue_reports import Answers as QueueAnswers
+from quorate.console.group.rules.queue_reports import listed
+from quorate.console.group.rules.source_findings import tails
+from quorate.console.group.rules.source_status import SourceView
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.figures import mean, rate
 from quorate.protocol.identity import SourceName, StoreAddress

@@ -1,6 +1,6 @@
 """Findings about stores side by side: clocks, versions, settings, identities and lineages.
 
-Pure. The stores find conflicts of content themselves: quorate.console.group.conflict_status.
+Pure. The stores find conflicts of content themselves: quorate.console.group.rules.conflict_status.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from quorate.console.group.findings import Bounds, Finding, Kind, Severity
+from quorate.console.group.rules.findings import Bounds, Finding, Kind, Severity
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.wire import lineage_from_wire
