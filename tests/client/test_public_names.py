@@ -52,6 +52,7 @@ SOURCE = {
     "registered",
     "send",
     "send_many",
+    "send_nowait",
     "stable_upto",
     "unstable",
     "unstable_bytes",

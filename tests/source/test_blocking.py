@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,10 +23,13 @@ from quorate.protocol.errors import (
     SendTimedOut,
     WaitsForItself,
 )
+from quorate.protocol.limits import MESSAGE_BYTES_USUAL
 from quorate.source import (
     Event,
+    FilePublishStore,
     Layout,
     Outgoing,
+    PublishStore,
     QuorumLost,
     RegistrationComplete,
     SourceClosed,
@@ -54,9 +58,18 @@ def group() -> Iterator[list[FakeStore]]:
         run_blocking(store.stop())
 
 
-def open_source(group: list[FakeStore], options: SourceOptions = QUICK) -> Source:
+def open_source(
+    group: list[FakeStore],
+    options: SourceOptions = QUICK,
+    publish_store: PublishStore | None = None,
+) -> Source:
     return Source.open(
-        "orders", session_id=0x10, stores=addresses(group), options=options, timeout=10
+        "orders",
+        session_id=0x10,
+        stores=addresses(group),
+        options=options,
+        publish_store=publish_store,
+        timeout=10,
     )
 
 
@@ -205,12 +218,30 @@ def test_a_call_waits_no_longer_than_it_is_told(group: list[FakeStore]) -> None:
         ):
             with pytest.raises(SendTimedOut, match="flight window is full"):
                 call()
+    with pytest.raises(SendTimedOut, match="flight window is full"):
+        source.send_nowait(b"y")
     assert source.next_sequence == 10
     for store in group:
         run_blocking(on_loop(store.acknowledge_again))
     assert source.send(b"10", timeout=10) == 10
     assert source.publish(b"11", timeout=30).sequence == 11
     source.close()
+
+
+def test_a_send_without_a_wait_is_delivered_and_refuses_what_may_wait(
+    group: list[FakeStore], tmp_path: Path
+) -> None:
+    options = SourceOptions(message_bytes_max=2 * MESSAGE_BYTES_USUAL)
+    with open_source(group, options) as source:
+        assert source.send_nowait(b"0") == 0
+        assert source.send_nowait(b"1", b"key") == 1
+        with pytest.raises(InvalidArgument, match="use send for more"):
+            source.send_nowait(bytes(MESSAGE_BYTES_USUAL), b"k")
+        source.flush(30)
+    assert group[0].messages == {0: b"0", 1: b"1"}
+    synced = open_source(group, publish_store=FilePublishStore(tmp_path, sync=True))
+    with synced as source, pytest.raises(InvalidArgument, match="sync"):
+        source.send_nowait(b"2")
 
 
 @pytest.mark.expects_log("does not take|lost its quorum")

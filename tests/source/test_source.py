@@ -22,6 +22,7 @@ from quorate.protocol.errors import (
     StorageFailed,
 )
 from quorate.protocol.fragments import Batch
+from quorate.protocol.limits import BATCH_MESSAGES_MAX, MESSAGE_BYTES_USUAL
 from quorate.source import (
     Durability,
     FilePublishStore,
@@ -286,6 +287,70 @@ async def test_a_call_waits_no_longer_than_it_is_told(stores: Stores, timeout: f
         await source.publish(b"11", timeout=timeout)
     with pytest.raises(NotYetStable):
         await source.close(0)
+
+
+# -- send_nowait ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_a_plain_function_sends_without_a_wait(
+    stores: Stores, tmp_path: Path, kept: bool
+) -> None:
+    publish_store = FilePublishStore(tmp_path) if kept else None
+    async with await open_source(stores, publish_store=publish_store) as source:
+        # More than a batch, without a turn of the loop in between.
+        count = 2 * BATCH_MESSAGES_MAX + 1
+        assert [source.send_nowait(b"%d" % n) for n in range(count)] == list(range(count))
+        assert source.send_nowait(b"keyed", b"key", {"p": b"v"}, 60) == count
+        assert await source.send(b"last") == count + 1
+        await source.flush(60)
+    expected = {n: b"%d" % n for n in range(count)} | {count: b"keyed", count + 1: b"last"}
+    assert stores[0].messages == expected
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_without_a_wait_a_full_window_is_an_error(
+    stores: Stores, tmp_path: Path, kept: bool
+) -> None:
+    options = SourceOptions(flight_messages=10)
+    publish_store = FilePublishStore(tmp_path) if kept else None
+    source = await open_source(stores, options=options, publish_store=publish_store)
+    for store in stores:
+        store.acknowledging.clear()
+    for number in range(10):
+        assert source.send_nowait(b"x") == number
+    for key in (None, b"key"):
+        with pytest.raises(SendTimedOut, match="flight window is full"):
+            source.send_nowait(b"y", key)
+    waiting = asyncio.create_task(source.send(b"10"))
+    await asyncio.sleep(0)
+    with pytest.raises(SendTimedOut):
+        source.send_nowait(b"y")
+    for store in stores:
+        store.acknowledge_again()
+    assert await waiting == 10
+    await source.flush(60)
+    assert source.send_nowait(b"11") == 11
+    await source.close()
+    with pytest.raises(Closed):
+        source.send_nowait(b"12")
+
+
+async def test_without_a_wait_what_may_need_one_is_refused(stores: Stores, tmp_path: Path) -> None:
+    options = SourceOptions(message_bytes_max=2 * MESSAGE_BYTES_USUAL)
+    async with await open_source(stores, options=options) as source:
+        for key in (None, b"key"):
+            with pytest.raises(InvalidArgument, match="use send"):
+                source.send_nowait(bytes(MESSAGE_BYTES_USUAL + 1), key)
+        with pytest.raises(MessageTooLarge):
+            source.send_nowait(bytes(2 * MESSAGE_BYTES_USUAL + 1))
+        with pytest.raises(InvalidArgument):
+            source.send_nowait("text")  # type: ignore[arg-type]
+        assert source.next_sequence == 0
+    synced = FilePublishStore(tmp_path, sync=True)
+    async with await open_source(stores, publish_store=synced) as source:
+        with pytest.raises(InvalidArgument, match="sync"):
+            source.send_nowait(b"0")
 
 
 @pytest.mark.expects_log("does not take|lost its quorum")

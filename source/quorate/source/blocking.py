@@ -27,8 +27,10 @@ from quorate.source.protocol.admission import send_timed_out
 from quorate.source.protocol.outgoing import (
     Outgoing,
     Ready,
+    always_waits,
     as_bytes,
     check_commit,
+    check_usual,
     checked,
     checked_one,
     deletion,
@@ -191,6 +193,24 @@ class Source:
             window.sent_bytes = sent_bytes + size
             window.payloads.append(payload)
         return sequence
+
+    def send_nowait(
+        self,
+        payload: bytes,
+        key: bytes | None = None,
+        properties: Mapping[str, bytes] | None = None,
+        expires: datetime | float | None = None,
+    ) -> int:
+        """Accept a message without a wait, and return its sequence number.
+
+        Arguments and errors are those of quorate.source.Source.send_nowait. It is no faster than
+        send.
+        """
+        if self._slow:
+            raise always_waits()
+        message = Outgoing(payload, key, properties or {}, expires)
+        check_usual(one_ready(*checked_one(message, self._window.limit, time_ns())))
+        return self.send(payload, key, properties, expires, timeout=0)
 
     def delete(
         self,

@@ -139,6 +139,21 @@ class Packer:
         async with self._in_turn(timeout) as until:
             await self._room(until, patient)
 
+    def make_room_at_once(self) -> None:
+        """Let a message be added to the window now. Raise why none is accepted, or SendTimedOut."""
+        core, window = self._core, self._window
+        refusal = core.refusal()
+        while refusal is None and window.full and core.can_take:
+            self._pack()
+            refusal = core.refusal()
+        if refusal is not None:
+            raise refusal
+        if window.blocked:
+            core.note_lag()
+        if self._turn.locked() or window.blocked or (window.full and not core.keeps):
+            raise send_timed_out(core.name, 0.0, window, complete=core.complete)
+        self._admit()
+
     @asynccontextmanager
     async def _in_turn(self, timeout: float | None) -> AsyncIterator[float | None]:
         """Wait for those that wait already; then the block has until the time that it is given.
@@ -190,10 +205,14 @@ class Packer:
                 await self._until_progress(until)
             else:
                 break
+        self._admit()
+
+    def _admit(self) -> None:
+        """Let messages gather up to the end of the batch or of the flight window."""
         self._core.note_exceeded()
-        if not window.payloads:
+        if not self._window.payloads:
             self.soon()
-        window.gather()
+        self._window.gather()
 
     async def add_all(
         self, messages: Ready, timeout: float | None = None, patient: bool = False

@@ -203,3 +203,16 @@ def check_commit(ready: Ready, marker: object) -> bytes:
             "marker", f"has {len(given)} bytes, not between 1 and {MARKER_BYTES_MAX}"
         )
     return given
+
+
+def check_usual(ready: Ready) -> None:
+    """Raise InvalidArgument for a message that may need a wait before it is accepted."""
+    if ready.size > MESSAGE_BYTES_USUAL:
+        raise InvalidArgument(
+            "payload", f"has {ready.size:,} bytes; use send for more than {MESSAGE_BYTES_USUAL:,}"
+        )
+
+
+def always_waits() -> InvalidArgument:
+    """Return the error of send_nowait with a publish store that syncs."""
+    return InvalidArgument("send_nowait", "cannot wait for the publish store's sync; use send")
