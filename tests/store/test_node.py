@@ -29,6 +29,7 @@ from quorate.protocol.errors import (
     DataDirectoryCorrupt,
     DataDirectoryInUse,
     InvalidArgument,
+    SourceActive,
     StorageFailed,
 )
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -106,6 +107,28 @@ async def test_who_gives_a_promise_back_late_says_nothing_of_what_was_deleted(
         await client.call("Deregister", request)
         known = engine.core.identities.ended[ORDERS].state.registration
         assert (known.promised_epoch, known.begun.epoch) == (2, 2)
+
+
+@pytest.mark.expects_log("its messages are deleted")
+async def test_a_promise_that_is_given_back_keeps_nobody_out_of_an_ended_source(
+    tmp_path: Path,
+) -> None:
+    """Instances that are refused and begin again would otherwise keep each other out for ever."""
+    lasting = running(tmp_path, source_activity_timeout=3600.0)
+    async with lasting as node, Client(node.address) as client:
+        await (await client.stream()).append(0, 9)
+        await client.end()
+        await client.promise(3, instance=b"first")
+        with pytest.raises(SourceActive):
+            await client.promise(4, instance=b"second")
+        request = store_v1.DeregisterRequest(
+            source=source_to_wire(ORDERS),
+            epoch=3,
+            unused_promise_to=b"first",
+            protocol_version=PROTOCOL_VERSION,
+        )
+        await client.call("Deregister", request)
+        assert (await client.promise(4, instance=b"second")).reg_id
 
 
 async def test_a_port_in_use_is_a_clear_error(tmp_path: Path) -> None:

@@ -509,6 +509,7 @@ class Keeper:
         if state is None:
             known = self._identities.ended.get(source)
             if known is not None and known.state.registration.promised_to == unused_promise_to:
+                self._identities.gave_up(known.state, epoch, unused_promise_to)
                 self._identities.give_reg_id_back(known, self._core.reg_ids)
             return answer
         self._identities.gave_up(state, epoch, unused_promise_to)
