@@ -101,7 +101,7 @@ class ServerCall:
         except Exception as error:
             details = f"Unexpected {type(error)}: {error}"
         finally:
-            self.call.connection.calls.pop(self.call, None)
+            # The call is its connection's until the status has come, or the connection breaks.
             self.call.finish(code, details, self._trailing)
             for callback in self._callbacks:
                 callback(self)

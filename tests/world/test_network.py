@@ -66,6 +66,24 @@ def test_messages_come_once_and_in_order(world: World) -> None:
     assert came == [b"%d" % number for number in range(500)]
 
 
+def test_a_status_that_is_lost_with_its_server_ends_the_call_all_the_same(world: World) -> None:
+    async def hear() -> object:
+        try:
+            return await call().read()
+        except grpc.aio.AioRpcError as error:
+            return error.code()
+
+    world.start("server", lambda: serve(refuse))
+    world.run_for(0.1)
+    connected = world.start("client", hear)
+    world.run_until(lambda: world.network.messages > 0)
+    world.network.part("server", "client")
+    world.run_for(1.0)
+    world.crash("server")
+    world.network.heal()
+    assert world.finish(connected) is grpc.StatusCode.UNAVAILABLE
+
+
 def test_messages_wait_while_two_processes_are_parted(world: World) -> None:
     came: list[bytes] = []
     world.start("server", lambda: serve(echo))
