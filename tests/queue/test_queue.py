@@ -330,6 +330,8 @@ async def test_bad_calls_say_what_is_wrong(start: Start) -> None:
         [job] = await take(consumer, 1)
         with pytest.raises(InvalidArgument, match="delay"):
             job.retry(-1.0)
+        with pytest.raises(InvalidArgument, match="delay: 'x' is not between 0 and"):
+            job.retry("x")  # type: ignore[arg-type]
         with pytest.raises(InvalidArgument, match="5 is no text"):
             job.discard(5)  # type: ignore[arg-type]
         job.done()
