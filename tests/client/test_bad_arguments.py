@@ -17,6 +17,7 @@ WRONG_OF_BOTH = [
     ({"timeout": -1}, "timeout: -1"),
     ({"timeout": "1"}, "timeout: '1'"),
     ({"on_event": 3}, "on_event: 3 is not a function"),
+    ({"take_over": "no"}, "take_over: 'no' is neither True nor False"),
 ]
 WRONG_PATTERNS = [
     ({"topic_pattern": b"a"}, "b'a' is not text"),
@@ -34,6 +35,12 @@ WRONG_OF_SUBSCRIBERS = [
     ({"where": 5}, "where: 5 is not text"),
     ({"save_interval": "1"}, "save_interval: '1' is not above 0 seconds"),
     ({"save_every": "2"}, "save_every: '2' is not 1 message or more"),
+    ({"bookmarks": 5, "name": "n"}, "bookmarks: 5 is none; give one"),
+    ({"name": 5}, "name: 5 is not text"),
+    ({"archive": 5}, "archive: 5 is not the path of a directory"),
+    ({"archive": b"a"}, "archive: b'a' is not the path of a directory"),
+    ({"rate": "1/s", "rate_max_gap": "2"}, "rate_max_gap: '2' is not above 0 seconds"),
+    ({"paused": "no"}, "paused: 'no' is neither True nor False"),
 ]
 WRONG_OF_STATES = [
     ({"chooser": 5}, "chooser: 5 is not a function"),
@@ -56,7 +63,11 @@ def test_a_client_of_stores_that_are_none_is_not_made(stores: Any) -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "text"),
-    [({"queue": 5}, "queue: 5 is no name"), ({"queue": "q", "name": 5}, "name: 5 is no name")],
+    [
+        ({"queue": 5}, "queue: 5 is no name"),
+        ({"queue": "q", "name": 5}, "name: 5 is no name"),
+        ({"queue": "q", "max_backlog": True}, "max_backlog: True is not between 1 and"),
+    ],
 )
 async def test_a_consumer_does_not_open(wrong: Any, text: str) -> None:
     async with connect("127.0.0.1:1") as quorate:
@@ -109,6 +120,7 @@ async def test_a_subscriber_does_not_open(stores: Stores, wrong: Any, text: str)
         ({"previous_policies": 5}, "previous_policies: 5 is not a list"),
         ({"previous_policies": "a=host:7301"}, "previous_policies: 'a=host:7301' is not a list"),
         ({"heartbeat_interval": "1"}, "heartbeat_interval: '1' is not a number"),
+        ({"tracing": "yes"}, "tracing: 'yes' is neither True nor False"),
     ],
 )
 def test_a_client_does_not_connect(wrong: Any, text: str) -> None:

@@ -41,7 +41,7 @@ def test_stores_alone_are_one_group() -> None:
         ([StoreGroup("a", "h:1,nowhere")], "group a, stores"),
         ([StoreGroup("a", "")], "group a, stores"),
         ([StoreGroup("a", "h:1", backups="nowhere")], "group a, backups"),
-        ([StoreGroup("a", "h:1"), StoreGroup("b", "h:1")], "policy"),
+        ([StoreGroup("a", "h:1"), StoreGroup("b", "h:1")], "stores"),
         ([StoreGroup("a", "x=h:1"), StoreGroup("b", "y=h:1")], "stores"),
         ([StoreGroup("a", "h:1"), StoreGroup("a", "h:2")], "policy"),
         ([], "policy"),
@@ -146,10 +146,30 @@ def test_what_is_wrong_with_the_groups_together() -> None:
         stores = ["h:1"]
     """)
     assert layout is None
-    assert problems == ["groups: names a store twice"]
+    assert problems == ["groups: h:1 is given twice; name each store once"]
     assert read_layout({"name": "a"}, None)[1] == [
         "groups: is not a list of tables; write [[groups]]"
     ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "why"),
+    [
+        ("a=h:1", "a=h:2", "stores: h:1 and h:2 are both called a; give each store a name"),
+        ("a=h:1", "b=h:1", "stores: h:1 is given twice"),
+    ],
+)
+def test_stores_with_one_name_or_one_address(one: str, other: str, why: str) -> None:
+    stores = tuple(map(StoreAddress.parse, (one, other)))
+    with pytest.raises(InvalidArgument, match=why):
+        Layout.plain(stores)
+    for groups in (
+        [StoreGroup("g", stores)],
+        [StoreGroup("g", one), StoreGroup("h", other)],
+        [StoreGroup("g", one, backups=other)],
+    ):
+        with pytest.raises(InvalidArgument, match=why):
+            Layout.of(*groups)
 
 
 def test_replicas_stand_beside_the_policy() -> None:

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
+import re2
 from tests.store.watchdog import slowness
 
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.patterns import PATTERN_LENGTH_MAX, pattern_of, topic_pattern
+from quorate.protocol.patterns import PATTERN_LENGTH_MAX, TopicPattern, pattern_of, topic_pattern
 
 
 @pytest.mark.parametrize(
@@ -67,22 +70,39 @@ HOSTILE = [
 ]
 
 
+TRIES = 5
+
+
+def compiled(pattern: str) -> TopicPattern | None:
+    """Compile the pattern anew. Return None if it is refused."""
+    re2.purge()  # it keeps what it compiled, with what it found
+    try:
+        return TopicPattern(pattern)
+    except InvalidArgument:
+        return None
+
+
+def least_seconds(calls: Sequence[Callable[[], object]]) -> float:
+    """Return the processor seconds of the quickest of these calls, 0 without any.
+
+    What else the machine does makes some of them slower.
+    """
+    took = []
+    for call in calls:
+        began = time.thread_time()
+        call()
+        took.append(time.thread_time() - began)
+    return min(took, default=0.0)
+
+
 @pytest.mark.parametrize("pattern", HOSTILE)
 def test_no_pattern_takes_longer_than_a_turn(pattern: str) -> None:
     """A store compiles a pattern, and matches a topic, in one turn of its event loop."""
     turn_seconds = 0.01 * slowness()
-    topics = ["a" * 254 + "!", "é" * 127, "😀" * 63, "ab" * 127]
-    began = time.thread_time()
-    try:
-        compiled = topic_pattern(pattern)
-    except InvalidArgument:
-        assert time.thread_time() - began < turn_seconds
-        return
-    assert time.thread_time() - began < turn_seconds
-    for topic in topics:
-        began = time.thread_time()
-        compiled.matches(topic)
-        assert time.thread_time() - began < turn_seconds
+    assert least_seconds([lambda: compiled(pattern)] * TRIES) < turn_seconds
+    fresh = [made for _ in range(TRIES) if (made := compiled(pattern)) is not None]
+    for topic in ["a" * 254 + "!", "é" * 127, "😀" * 63, "ab" * 127]:
+        assert least_seconds([partial(one.matches, topic) for one in fresh]) < turn_seconds
 
 
 def test_a_backtracking_engine_would_need_for_ever() -> None:

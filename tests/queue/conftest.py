@@ -35,7 +35,7 @@ class QueueStores:
         self.nodes: dict[str, StoreNode] = {}
         self.queues: dict[str, Queues] = {}
 
-    async def start(self, name: str) -> None:
+    async def start(self, name: str, *, has_queue: bool = True) -> None:
         address = self.addresses[name]
         configuration = StoreConfiguration(
             name=name,
@@ -44,16 +44,17 @@ class QueueStores:
             peers=tuple(others(list(self.addresses.values()), address)),
             stores=self.named,
             monitor=self._monitor,
-            queue=(QueueConfiguration(**self._queue),),
+            queue=(QueueConfiguration(**self._queue),) if has_queue else (),
         )
         queues = Queues([each.settings for each in configuration.queue], self.named, name, None)
-        node = StoreNode(configuration, queues)
+        node = self.nodes[name] = StoreNode(configuration, queues if has_queue else None)
         await node.start()
-        self.nodes[name], self.queues[name] = node, queues
+        if has_queue:
+            self.queues[name] = queues
 
     async def stop(self, name: str) -> None:
         await self.nodes.pop(name).stop()
-        del self.queues[name]
+        self.queues.pop(name, None)
 
     @property
     def dispatching(self) -> list[str]:
@@ -79,14 +80,14 @@ Start = Callable[..., Awaitable[QueueStores]]
 
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Start]:
-    """Start the stores, with settings of the queue."""
+    """Start the stores, with settings of the queue. without: those that dispatch no queue."""
     made: list[QueueStores] = []
 
-    async def started(*, monitor: bool = False, **queue: Any) -> QueueStores:
+    async def started(*, monitor: bool = False, without: str = "", **queue: Any) -> QueueStores:
         stores = QueueStores(tmp_path, queue, monitor=monitor)
         made.append(stores)
         for name in stores.addresses:
-            await stores.start(name)
+            await stores.start(name, has_queue=name not in without)
         return stores
 
     yield started

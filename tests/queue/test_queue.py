@@ -330,6 +330,8 @@ async def test_bad_calls_say_what_is_wrong(start: Start) -> None:
         [job] = await take(consumer, 1)
         with pytest.raises(InvalidArgument, match="delay"):
             job.retry(-1.0)
+        with pytest.raises(InvalidArgument, match="delay: 'x' is not between 0 and"):
+            job.retry("x")  # type: ignore[arg-type]
         with pytest.raises(InvalidArgument, match="5 is no text"):
             job.discard(5)  # type: ignore[arg-type]
         job.done()
@@ -339,6 +341,21 @@ async def test_bad_calls_say_what_is_wrong(start: Start) -> None:
         await consumer.close()
         with pytest.raises(Closed):
             await anext(consumer)
+
+
+async def test_stores_that_dispatch_no_queues_say_what_to_do(start: Start) -> None:
+    stores = await start(without="abc")
+    async with stores.connect() as client:
+        with pytest.raises(UnknownQueue, match=r"has no queue work. Write a \[\[queue\]\] entry"):
+            await client.queue("work")
+
+
+async def test_a_consumer_passes_a_store_that_dispatches_no_queues(start: Start) -> None:
+    stores = await start(without="a")
+    async with stores.connect() as client:
+        await send(client, numbered(1))
+        async with client.queue("work") as consumer:
+            assert [job.payload for job in await take(consumer, 1)] == [b"0"]
 
 
 async def test_a_consumer_waits_while_no_store_dispatches(start: Start) -> None:

@@ -14,6 +14,7 @@ from tests.beats import QUICK, Beats
 from quorate.protocol.errors import Unreachable
 from quorate.transport.channels import new_server, open_channel
 from quorate.transport.connections import Connections
+from quorate.transport.heartbeat import _REMEMBERED_MAX, Listening
 from quorate.v1.peer_pb2 import BeatRequest
 from quorate.v1.peer_pb2_grpc import PeerStub
 
@@ -124,6 +125,30 @@ async def test_a_server_hears_of_a_client_that_has_stopped_beating(server: Serve
             assert await server.silences.get() == "it said nothing for 0.2 s"
         for call in calls:
             call.cancel()
+
+
+async def test_a_server_remembers_the_heartbeat_with_which_a_connection_began(
+    server: Server,
+) -> None:
+    async with open_channel(server.address) as channel:
+        request = BeatRequest(interval_seconds=QUICK.interval, timeout_seconds=QUICK.timeout)
+        await PeerStub(channel).Beat(request)
+        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
+        method = channel.unary_unary("/t.T/Listen")
+        call = method(b"")
+        async with asyncio.timeout(30):
+            assert await server.silences.get() == "it said nothing for 0.2 s"
+        call.cancel()
+
+
+def test_a_server_remembers_the_newest_connections_alone() -> None:
+    listening = Listening()
+    for peer in ("first", "second", "first", *map(str, range(_REMEMBERED_MAX - 1))):
+        listening._remember(peer, QUICK)
+    assert "first" in listening._heartbeats
+    assert len(listening._heartbeats) == _REMEMBERED_MAX
+    listening._remember("last", QUICK)
+    assert "first" not in listening._heartbeats
 
 
 async def test_times_that_make_no_sense_are_refused(server: Server) -> None:

@@ -18,6 +18,7 @@ from quorate.client.settings import (
     Settings,
     Stores,
     read_settings,
+    tracing_of,
 )
 from quorate.consumer.blocking import Consumer
 from quorate.protocol.bookmarks import Position
@@ -89,7 +90,7 @@ def connect_blocking(
             tls,
             name,
         ),
-        Tracing() if tracing else None,
+        tracing_of(tracing),
     )
 
 

@@ -18,6 +18,7 @@ from quorate.client.settings import (
     Settings,
     Stores,
     read_settings,
+    tracing_of,
 )
 from quorate.consumer.consumer import Consumer
 from quorate.protocol.bookmarks import Position
@@ -107,7 +108,7 @@ def connect(
             tls,
             name,
         ),
-        Tracing() if tracing else None,
+        tracing_of(tracing),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from quorate.client.file_settings import OptionSections, read_file
 from quorate.protocol.application import Application
-from quorate.protocol.choices import options_of
+from quorate.protocol.choices import check_flag, options_of
 from quorate.protocol.delays import Delays
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.heartbeat import Heartbeat
@@ -26,6 +26,7 @@ from quorate.receiver.options import ReceiverOptions
 from quorate.source.options import SourceOptions
 from quorate.transport.application import this_application
 from quorate.transport.credentials import check_files
+from quorate.transport.tracing import Tracing
 
 Stores = str | os.PathLike[str] | Sequence[str | StoreAddress] | Layout
 """The stores, as `connect` takes them."""
@@ -110,6 +111,12 @@ def read_settings(
             read.options,
         )
     )
+
+
+def tracing_of(tracing: bool) -> Tracing | None:
+    """Return what makes spans, if the application asks for it. Raises InvalidArgument."""
+    check_flag("tracing", tracing)
+    return Tracing() if tracing else None
 
 
 def _checked(settings: Settings) -> Settings:

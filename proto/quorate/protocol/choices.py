@@ -106,6 +106,12 @@ def check_function(argument: str, value: Callable[..., object] | None) -> None:
         raise InvalidArgument(argument, f"{value!r} is not a function")
 
 
+def check_flag(argument: str, value: object) -> None:
+    """Raise InvalidArgument unless the value is True or False: any text would count as true."""
+    if not isinstance(value, bool):
+        raise InvalidArgument(argument, f"{value!r} is neither True nor False")
+
+
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """Return what to say after an unknown name: the one that is meant, or all that are known."""
     close = difflib.get_close_matches(name, known, n=1)

@@ -82,6 +82,7 @@ class Layout:
                     tuple(store.name for store in spares),
                 )
             )
+        check_distinct(stores)  # a policy knows only their names
         return Layout(
             Policy(tuple(made), choice_of("intergroup", IntergroupRule, rule)),
             (*stores, *_addresses("also", also)),
@@ -96,6 +97,7 @@ class Layout:
         addresses = _addresses("stores", stores)
         if not addresses:
             raise InvalidArgument("stores", "none given; name them as a=host:port,b=host:port,…")
+        check_distinct(addresses)  # a policy knows only their names
         policy = policy or Policy.majority_of(store.name for store in addresses)
         return Layout(policy, (*addresses, *_addresses("also", also)))
 

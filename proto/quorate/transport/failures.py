@@ -49,6 +49,7 @@ from quorate.protocol.errors import (
     Unreachable,
     VersionMismatch,
 )
+from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION, PROTOCOL_VERSIONS
 from quorate.transport.tls_probe import speaks_tls
 from quorate.v1.messages_pb2 import Failure
@@ -194,6 +195,25 @@ class errors_of:
             raise Unreachable(self._address, "this end closed the connection") from None
         if isinstance(error, TimeoutError):
             raise Unreachable(self._address, "it did not answer in time") from None
+
+
+class errors_of_queues(errors_of):
+    """Raise UnknownQueue, too, where a store dispatches no queues: it does not know the calls."""
+
+    __slots__ = ("_queue", "_store")
+
+    def __init__(self, store: StoreAddress, queue: str) -> None:
+        """store: the store that is called in the block."""
+        super().__init__(store.address)
+        self._store = store.name
+        self._queue = queue
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raise what the error of the block means, if a call failed."""
+        match error:
+            case grpc.aio.AioRpcError() if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                raise UnknownQueue(self._queue, self._store) from None
+        super().__exit__(kind, error, trace)
 
 
 def _meaning(

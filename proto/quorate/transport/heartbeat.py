@@ -25,6 +25,8 @@ from quorate.v1 import peer_pb2 as v1
 
 _log = logging.getLogger("quorate.transport")
 _SERVICE = "quorate.v1.Peer"
+_REMEMBERED_MAX = 4096
+"""The most connections of which a server remembers the heartbeat before it listens to them."""
 
 Silenced = Callable[[str], None]
 """Is told that a client is silent, in words."""
@@ -131,6 +133,9 @@ class Listening:
     def __init__(self) -> None:
         """Begin without clients."""
         self._clients: dict[str, Client] = {}
+        self._heartbeats: dict[str, Heartbeat] = {}
+        """The last heartbeat on each connection, the newest last. A connection begins with one, and
+        the next may be far off when its client is first listened to."""
 
     def handler(self) -> grpc.GenericRpcHandler:
         """Return the service Peer for the server."""
@@ -154,7 +159,8 @@ class Listening:
         """
         client = self._clients.get(peer)
         if client is None:
-            client = self._clients[peer] = Client(peer)
+            heartbeat = self._heartbeats.get(peer, Heartbeat())
+            client = self._clients[peer] = Client(peer, heartbeat)
         key = object()
         client.listeners[key] = silenced
         try:
@@ -176,19 +182,27 @@ class Listening:
             )
         except InvalidArgument as error:
             await abort(context, error)
-        if (client := self._clients.get(context.peer())) is not None:
+        peer = context.peer()
+        self._remember(peer, heartbeat)
+        if (client := self._clients.get(peer)) is not None:
             client.beats(heartbeat)
         return v1.BeatResponse()
+
+    def _remember(self, peer: str, heartbeat: Heartbeat) -> None:
+        self._heartbeats.pop(peer, None)
+        self._heartbeats[peer] = heartbeat
+        if len(self._heartbeats) > _REMEMBERED_MAX:
+            del self._heartbeats[next(iter(self._heartbeats))]
 
 
 class Client:
     """One connection of a client, as the server hears it."""
 
-    def __init__(self, peer: str) -> None:
+    def __init__(self, peer: str, heartbeat: Heartbeat) -> None:
         """Begin as if the client was heard just now. Callers use `Listening.to`."""
         self._peer = peer
         self._loop = asyncio.get_running_loop()
-        self._hearing = Hearing(Heartbeat(), self._loop.time())
+        self._hearing = Hearing(heartbeat, self._loop.time())
         self._look_soon()
         self.listeners: dict[object, Silenced | None] = {}
 

@@ -66,7 +66,8 @@ class Consumer:
         """Return a consumer that a dispatcher has taken. Applications use `Client.queue`."""
         forks.check()
         check_timeout(timeout)
-        if not isinstance(max_backlog, int) or not 1 <= max_backlog <= MAX_BACKLOG_MOST:
+        is_whole = isinstance(max_backlog, int) and not isinstance(max_backlog, bool)
+        if not (is_whole and 1 <= max_backlog <= MAX_BACKLOG_MOST):
             raise InvalidArgument(
                 "max_backlog", f"{max_backlog!r} is not between 1 and {MAX_BACKLOG_MOST:,}"
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf
 
 from quorate.consumer.settling import Ledger, Settling
 from quorate.protocol.errors import InvalidArgument
@@ -98,9 +97,9 @@ class Job:
 
         Raises what `done` does.
         """
-        if not 0 <= delay < inf or delay > DELAY_SECONDS_MAX:
+        if not isinstance(delay, int | float) or not 0 <= delay <= DELAY_SECONDS_MAX:
             raise InvalidArgument(
-                "delay", f"{delay} is not between 0 and {DELAY_SECONDS_MAX:,.0f} seconds"
+                "delay", f"{delay!r} is not between 0 and {DELAY_SECONDS_MAX:,.0f} seconds"
             )
         return self._settle(v1.SETTLEMENT_KIND_RETRY, delay, reason)
 

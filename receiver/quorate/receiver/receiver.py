@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from quorate.protocol.bookmarks import Position
-from quorate.protocol.choices import check_function, choice_of, options_of, some_of
+from quorate.protocol.choices import check_flag, check_function, choice_of, options_of, some_of
 from quorate.protocol.delivery import DELIVERY_DEFAULT, Delivery
 from quorate.protocol.errors import (
     Closed,
@@ -153,6 +153,7 @@ class Receiver:
         forks.check()
         check_timeout(timeout)
         check_function("on_event", on_event)
+        check_flag("take_over", take_over)
         receiver = cls(
             _watch_request(topic, topic_pattern),
             stores=parse_stores(stores) if isinstance(stores, str) else tuple(stores),

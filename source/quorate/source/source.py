@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, has_any
-from quorate.protocol.choices import check_function, options_of
+from quorate.protocol.choices import check_flag, check_function, options_of
 from quorate.protocol.errors import (
     Closed,
     InvalidArgument,
@@ -132,6 +132,7 @@ class Source:
         previous = [_layout(earlier) for earlier in previous_policies]
         check_timeout(timeout)
         check_function("on_event", on_event)
+        check_flag("take_over", take_over)
         if reg_id is not None:
             check_reg_id(reg_id)
         if publish_store is None:

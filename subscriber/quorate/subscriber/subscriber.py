@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from quorate.protocol.bookmarks import Position, is_behind
-from quorate.protocol.choices import check_function, choice_of
+from quorate.protocol.choices import check_flag, check_function, choice_of
 from quorate.protocol.delays import RECONNECT, Delays
 from quorate.protocol.errors import (
     Closed,
@@ -228,6 +228,7 @@ class Subscriber:
         check_timeout(timeout)
         check_function("on_event", on_event)
         check_function("chooser", chooser)
+        check_flag("paused", paused)
         request = store_v1.SubscribeRequest(
             protocol_version=PROTOCOL_VERSION,
             delivered=_DELIVERED[choice_of("delivered", Delivered, delivered)],
@@ -263,6 +264,11 @@ class Subscriber:
         ended = None if end is None else read_end(end, now_ns)
         if ended is not None:
             check_order(started, ended, now_ns)
+        if bookmarks is not None and not hasattr(bookmarks, "claim"):
+            detail = f"{bookmarks!r} is none; give one, such as FileBookmarkStore(path)"
+            raise InvalidArgument("bookmarks", detail)
+        if not isinstance(name, str | None):
+            raise InvalidArgument("name", f"{name!r} is not text")
         if bookmarks is not None and not name:
             raise InvalidArgument("name", "is missing: a bookmark store keeps positions by name")
         if not isinstance(save_interval, int | float) or not 0 < save_interval < inf:
@@ -747,6 +753,6 @@ def _pace(rate: str | None, max_gap: float | None) -> Pace | None:
     """Return the pace that is asked for. Raises InvalidArgument."""
     if rate is None:
         return None
-    if max_gap is not None and not 0 < max_gap < inf:
-        raise InvalidArgument("rate_max_gap", f"{max_gap} is not above 0 seconds")
+    if max_gap is not None and (not isinstance(max_gap, int | float) or not 0 < max_gap < inf):
+        raise InvalidArgument("rate_max_gap", f"{max_gap!r} is not above 0 seconds")
     return Pace(Rate.parse(rate), max_gap)

@@ -24,10 +24,10 @@ pytestmark = [
 
 
 @pytest.fixture
-async def stores(tmp_path: Path) -> AsyncIterator[QueueStores]:
+async def stores(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[QueueStores]:
     made = QueueStores(tmp_path, {})
     for name in made.addresses:
-        await made.start(name)
+        await made.start(name, has_queue=getattr(request, "param", True))
     yield made
     for name in list(made.nodes):
         await made.stop(name)
@@ -61,6 +61,14 @@ async def test_jobs_are_taken_and_queues_are_shown(stores: QueueStores) -> None:
         code, out, _ = await queue(stores, "show", "work", "-o", "json")
         [of_consumer] = json.loads(out)["consumers"]
     assert (of_consumer["consumer"], of_consumer["has"], of_consumer["max_backlog"]) == ("w1", 1, 1)
+
+
+@pytest.mark.parametrize("stores", [False], indirect=True)
+async def test_a_group_without_queues_says_so(stores: QueueStores) -> None:
+    assert await queue(stores, "list") == (0, "Queues: no store has a queue\n", "")
+    for call in ("show", "take"):
+        code, _, err = await queue(stores, call, "work")
+        assert (code, "has no queue work. Write a [[queue]] entry" in err) == (1, True)
 
 
 async def problems(stores: QueueStores, backlog_max: int = 10_000) -> list[str]:

@@ -33,5 +33,8 @@ def test_it_learns_where_others_are_but_not_another_name_for_one() -> None:
     assert subject.deal_with(["x", "y", "a"]) == []
     assert subject.addresses["x"] == "x:1"
     assert subject.addresses["a"] == "a:1", "what is configured holds"
-    with pytest.raises(InvalidArgument, match="x:1 is called x here and z by the policy"):
+    with pytest.raises(InvalidArgument, match="x:1 is called x here and z by the policy") as raised:
         subject.learn([("z", "x:1")])
+    assert "call it z here, too." in str(raised.value)
+    with pytest.raises(InvalidArgument, match=r"leave its name out here. .* in previous_policies"):
+        subject.learn([("x:1", "x:1")])

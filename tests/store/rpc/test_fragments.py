@@ -230,6 +230,8 @@ async def test_a_message_above_the_limit_of_the_store_is_refused(tmp_path: Path)
         assert isinstance(refused, MessageTooLarge)
         assert refused.setting == "message_bytes_max of store s1"
         assert f"the limit is {limit:,} (message_bytes_max of store s1)" in str(refused)
+        assert str(refused).startswith(f"Message 0 of {ORDERS} has ")
+        assert "goes on with its other stores. Raise the limit of this store." in str(refused)
         assert await sized(await client.open(), limit) is None
 
 

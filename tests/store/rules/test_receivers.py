@@ -91,6 +91,12 @@ def test_an_unknown_source_is_named_with_those_there_are(world: World) -> None:
         world.receivers.acknowledge(TRADES, SESSION, 1, 0)
 
 
+def test_another_source_of_a_known_topic_has_ended(world: World) -> None:
+    ended = ORDERS._replace(session_id=0x99)
+    with pytest.raises(UnknownTopic, match="Topic 'orders' is known, but its source is not there"):
+        world.receivers.register(ended, SESSION, 0, 1)
+
+
 def test_a_source_that_never_began_makes_no_topic_known(world: World) -> None:
     world.core.promise(TRADES, 1, b"a", 0, False)
     assert world.receivers.topics() == ["orders"]

@@ -50,6 +50,8 @@ class MessageTooLarge(QuorateError):
     """Bytes."""
     setting: str = "SourceOptions.message_bytes_max"
     """The setting that has the limit, and whose it is."""
+    refused: str = ""
+    """The message that a store refused, though its source has accepted it; empty: none has."""
 
     def describe(self) -> str:
         is_too_large = (
@@ -57,6 +59,11 @@ class MessageTooLarge(QuorateError):
             if self.size != UNKNOWN_SIZE
             else f"has more bytes than the limit of {self.limit:,}"
         )
+        if self.refused:
+            return (
+                f"{self.refused} {is_too_large} ({self.setting}). The source has accepted it, and "
+                "goes on with its other stores. Raise the limit of this store."
+            )
         raised = "Raise the limit, split" if self.limit < MESSAGE_BYTES_MAX else "Split"
         return (
             f"The message {is_too_large} ({self.setting}). It was not accepted. {raised} the "

@@ -10,7 +10,7 @@ from quorate.protocol.exit_codes import OUTCOME_UNKNOWN, UNREACHABLE
 
 @dataclass(eq=False)
 class UnknownQueue(QuorateError):
-    """A call for a queue that a store is not configured with."""
+    """A call for a queue that a store is not configured with. It may dispatch none at all."""
 
     queue: str
     store: str

@@ -345,13 +345,18 @@ class NeverStable(QuorateError):
 
 @dataclass(eq=False)
 class UnknownTopic(QuorateError):
-    """A topic that no store has a source for."""
+    """A topic that has no source, or a source of a known topic that has ended."""
 
     topic: str
     known: str
     retryable = True
 
     def describe(self) -> str:
+        if self.topic in self.known.split(", "):
+            return (
+                f"Topic {self.topic!r} is known, but its source is not there: it has ended, or has "
+                "yet to register. Start the source, or follow another one of the topic."
+            )
         return (
             f"No store has a source for topic {self.topic!r}. Known topics: "
             f"{self.known or 'none'}. Check the spelling, or start the source first."

@@ -24,7 +24,7 @@ from quorate.protocol.identity import StoreAddress
 from quorate.subscriber.items import ReplayedBatch
 from quorate.transport.connections import Connections
 from quorate.transport.delays import delay
-from quorate.transport.failures import errors_of
+from quorate.transport.failures import errors_of_queues
 from quorate.v1 import queue_pb2 as v1
 from quorate.v1.queue_pb2_grpc import QueueStub
 
@@ -151,7 +151,7 @@ class Link:
             call = self._call = QueueStub(connection.channel).Consume()
             writing: asyncio.Task[None] | None = None
             try:
-                with self._failing(store.address):
+                with self._failing(store):
                     await call.write(v1.ConsumeRequest(open=self._opening))
                     response = await self._read(store, call)
                     self._lease_seconds = response.lease_seconds
@@ -210,17 +210,18 @@ class Link:
             yield Job(ledger, batch, row, number, payload, tried + 1)
 
     @contextlib.contextmanager
-    def _failing(self, address: str) -> Iterator[None]:
+    def _failing(self, store: StoreAddress) -> Iterator[None]:
         """Raise one of Quorate's errors if the call fails, or the store is silent."""
         try:
-            with errors_of(address):
+            with errors_of_queues(store, self._opening.queue):
                 yield
         except asyncio.CancelledError:
             # To its reader, a cancelled call looks like its own cancellation.
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            raise self._silence or Unreachable(address, "the call was cancelled") from None
+            cancelled = Unreachable(store.address, "the call was cancelled")
+            raise self._silence or cancelled from None
 
     def _told(self, silence: Unreachable | None) -> None:
         """Leave a store that has become silent."""

@@ -34,8 +34,8 @@ class Redelivery:
                 'nack needs "explicit": otherwise taking the next message acknowledges this one'
             )
             raise InvalidArgument("acknowledge", detail)
-        if not 0 <= delay < inf:
-            raise InvalidArgument("delay", f"{delay} is not at least 0, and finite")
+        if not isinstance(delay, int | float) or not 0 <= delay < inf:
+            raise InvalidArgument("delay", f"{delay!r} is not at least 0, and finite")
         if not self._ended:
             self._loop.call_soon_threadsafe(self._wait, batch, delay)
 

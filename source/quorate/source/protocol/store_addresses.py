@@ -55,8 +55,21 @@ class Roster:
             if taken is not None:
                 raise InvalidArgument(
                     "stores",
-                    f"{address} is called {taken} here and {name} by the policy in force; a store "
-                    "keeps the name that it has",
+                    f"{address} is called {taken} here and {name} by the policy in force. "
+                    + _next_step(name, place),
                 )
             self._known[name] = StoreAddress(name, address)
             self.addresses[name] = address
+
+
+def _next_step(name: str, place: str) -> str:
+    """Return what to do about a store that has another name in the policy in force.
+
+    place: its address in the usual spelling, which is the name of a store without a name.
+    """
+    if name != place:
+        return f"A store keeps the name that it has: call it {name} here, too"
+    return (
+        "That policy has it without a name: leave its name out here. If the address of a store "
+        "has changed, name the former addresses in previous_policies (in a file: [[previous]])"
+    )

@@ -225,7 +225,8 @@ class SourceStreams:
         message_bytes = header.plain_bytes - _BODY_TAGS_BYTES
         if message_bytes > self.message_bytes_max:
             setting = f"message_bytes_max of store {self._store}"
-            raise MessageTooLarge(message_bytes, self.message_bytes_max, setting)
+            refused = f"Message {header.first} of {header.source}"
+            raise MessageTooLarge(message_bytes, self.message_bytes_max, setting, refused)
 
     def append_large(
         self, stream: AppendStream, arrival: Arrival, compared: Compared | None

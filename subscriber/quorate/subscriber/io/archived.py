@@ -103,6 +103,8 @@ class Archived:
 
         Raises InvalidArgument if the path is none, or if pyarrow is missing.
         """
+        if not isinstance(path, str | os.PathLike):
+            raise InvalidArgument("archive", f"{path!r} is not the path of a directory")
         try:
             from quorate.archive.reading import Archive
         except ModuleNotFoundError as error:
