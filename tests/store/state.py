@@ -134,8 +134,10 @@ class Maker:
 
     def lets_go(self, source: SourceName, below: int) -> None:
         """Retention has let go what is below, here or at another store, before it came here."""
-        self.world.write(self.world.core.streams.skip(self.streams[source], 0, below - 1))
-        self.world.core.sources[source].held.retained_from = below
+        stream, held = self.streams[source], self.world.core.sources[source].held
+        if stream.expected < below:
+            self.world.write(self.world.core.streams.skip(stream, stream.expected, below - 1))
+        held.retained_from = below
 
     def begins(self, source: SourceName, epoch: int) -> None:
         """A new generation of a source begins."""

@@ -140,8 +140,8 @@ def to_remove(
 
     With them the time before which rows are no longer known, because they were hidden.
 
-    retained_from: the first number that retention keeps of each source, by session ID. Raises
-    Malformed.
+    retained_from: of each source, by session ID, the first number whose candidates must stay.
+    Raises Malformed.
     """
     useless: list[bytes] = []
     hidden_ns = -NEVER
@@ -150,12 +150,41 @@ def to_remove(
         newest = newest_of((each for _, each in of_key), generations)
         gone = newest is None
         if newest is not None and not is_row(newest, now_ns):
-            gone = newest.sequence < retained_from[newest.session_id]
+            gone = newest.sequence < retained_from.get(newest.session_id, 0)
             if gone:
                 hides_ns = newest.expires_ns if newest.body else newest.time_ns
                 hidden_ns = max(hidden_ns, hides_ns)
         useless += (key for key, each in of_key if gone or not is_in_force(each, generations))
     return useless, hidden_ns
+
+
+Covered = Mapping[int, range]
+"""The numbers of each source for which the rows of a peer speak, by session ID."""
+
+
+def choose(
+    own: Iterable[Row],
+    theirs: Mapping[bytes, Candidate],
+    covered: Covered,
+    generations: Generations,
+) -> tuple[list[bytes], list[bytes]]:
+    """Return which of own stored candidates go, for those of a peer, and which are as new or newer.
+
+    A candidate that the peer lacks, though it has read the message, was removed there, or will be.
+
+    theirs: those of the peer of all these keys. Raises Malformed.
+    """
+    gone, as_new = [], []
+    for key, value in own:
+        each, other = unpack_candidate(key, value), theirs.get(key)
+        if not is_in_force(each, generations):
+            continue
+        if other is None:
+            if each.sequence in covered.get(each.session_id, ()):
+                gone.append(key)
+        elif each.sequence >= other.sequence:
+            as_new.append(key)
+    return gone, as_new
 
 
 class StateDigest:
