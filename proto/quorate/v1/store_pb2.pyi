@@ -1503,16 +1503,18 @@ class StateChange(_message.Message):
     def __init__(self, key: _Optional[_Union[StateKey, _Mapping]] = ..., row: _Optional[bytes] = ..., reason: _Optional[_Union[LeftReason, str]] = ..., by: _Optional[_Union[Place, _Mapping]] = ...) -> None: ...
 
 class DigestStateRequest(_message.Message):
-    __slots__ = ("protocol_version", "topic", "at_least", "wait_seconds")
+    __slots__ = ("protocol_version", "topic", "at_least", "wait_seconds", "at_ns")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     AT_LEAST_FIELD_NUMBER: _ClassVar[int]
     WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    AT_NS_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     topic: str
     at_least: Position
     wait_seconds: float
-    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., at_least: _Optional[_Union[Position, _Mapping]] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
+    at_ns: int
+    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., at_least: _Optional[_Union[Position, _Mapping]] = ..., wait_seconds: _Optional[float] = ..., at_ns: _Optional[int] = ...) -> None: ...
 
 class DigestStateResponse(_message.Message):
     __slots__ = ("position", "digest", "count")

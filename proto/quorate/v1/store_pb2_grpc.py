@@ -251,7 +251,7 @@ class StoreServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DigestState(self, request, context):
-        """A digest of the rows of a topic. Stores at one position have the same one.
+        """A digest of the rows of a topic at some time. Stores at one position have the same one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -222,7 +222,7 @@ class StateQueries:
         """Return the digest of a topic's rows. Raises what `query` does."""
         keyed = self.keyed(request.topic)
         await self._until_ready_for(request, check_running, self.run)
-        view = await self.view(request.topic, keyed)
+        view = await self.view(request.topic, keyed, request.at_ns)
         position = await self.run(view.position)
         steps = view.digest()
         digest = await self.run(lambda: next(steps))
@@ -318,16 +318,25 @@ class StateQueries:
             store = self._engine.core.store
             raise StateUnavailable(topic, store, "it no longer makes rows; see its log")
 
-    async def view(self, topic: str, keyed: Keyed) -> StateView:
-        """Return the rows of a topic as they are now. Raises StorageFailed."""
+    async def view(self, topic: str, keyed: Keyed, at_ns: int | None = None) -> StateView:
+        """Return the rows of a topic as they are now. Raises StorageFailed.
+
+        at_ns: the time at which rows may have expired; None: now.
+        """
         generations = self.making.generations(topic)
-        return await self._apart(lambda: self._view(topic, keyed, generations))
+        return await self._apart(lambda: self._view(topic, keyed, generations, at_ns=at_ns))
 
     def _view(
-        self, topic: str, keyed: Keyed, generations: Generations, joins_parts: bool = True
+        self,
+        topic: str,
+        keyed: Keyed,
+        generations: Generations,
+        joins_parts: bool = True,
+        at_ns: int | None = None,
     ) -> StateView:
         frozen = self._storage.frozen(Table.STATE)
-        return StateView(frozen, keyed, topic, generations, self._now_ns(), joins_parts)
+        now_ns = self._now_ns() if at_ns is None else at_ns
+        return StateView(frozen, keyed, topic, generations, now_ns, joins_parts)
 
     def view_of_now(self, topic: str, keyed: Keyed) -> StateView:
         """Return the rows of a topic as they are whenever they are read."""

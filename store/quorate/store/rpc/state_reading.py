@@ -191,7 +191,7 @@ class StateView:
 
     def digest(self) -> Iterator[StateDigest]:
         """Yield the digest of the topic's rows, after each step. The last one is complete."""
-        digest = StateDigest(self._generations)
+        digest = StateDigest(self._generations, self._now_ns)
         first, last = rows_of_topic(self._prefix)
         while stored := whole_keys(self._frozen, first, last, STEP_ROWS_MAX):
             first = stored[-1][0] + b"\0"

@@ -27,6 +27,7 @@ from quorate.store.storage.state_records import (
     NEVER,
     Candidate,
     key_of,
+    pack_candidate,
     same_key,
     unpack_candidate,
 )
@@ -188,28 +189,31 @@ def choose(
 
 
 class StateDigest:
-    """A digest of candidates in the order of their keys: equal digests mean equal rows.
+    """A digest of rows in the order of their keys: equal digests mean equal rows.
 
-    It covers what is deleted or has expired, too, so no clock decides about it.
+    Stores remove candidates that are no rows at different times. So it does not cover these.
     """
 
-    def __init__(self, generations: Generations) -> None:
-        """generations: those of the topic's sources."""
+    def __init__(self, generations: Generations, now_ns: int) -> None:
+        """Begin without rows.
+
+        - generations: those of the topic's sources.
+        - now_ns: the time at which rows may have expired.
+        """
         self._generations = generations
+        self._now_ns = now_ns
         self._hash = hashlib.blake2b(digest_size=16)
         self.count = 0
-        """The candidates so far."""
+        """The rows so far."""
 
     def add(self, stored: Iterable[Row]) -> None:
-        """Add what is stored next. Raises Malformed."""
-        for row_key, value in stored:
-            candidate = unpack_candidate(row_key, value)
-            if is_in_force(candidate, self._generations):
-                key = key_of(row_key)
-                self.count += 1
-                self._hash.update(_DIGESTED.pack(len(key), candidate.session_id, len(value)))
-                self._hash.update(key)
-                self._hash.update(value)
+        """Add all that is stored of the next keys. Raises Malformed."""
+        for same, row in rows_among(stored, self._generations, self._now_ns):
+            value = pack_candidate(row)
+            self.count += 1
+            self._hash.update(_DIGESTED.pack(len(same), row.session_id, len(value)))
+            self._hash.update(same)
+            self._hash.update(value)
 
     def value(self) -> bytes:
         """Return the digest."""
