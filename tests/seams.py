@@ -167,6 +167,7 @@ STATE_LARGE_PART_BYTES = Seam("quorate.store.storage.large_rows", "FRAGMENT_BYTE
 STATE_PEERS_BYTES_MAX = Seam("quorate.store.tasks.state_peers", "WHOLE_BATCH_BYTES_MAX")
 STATE_MAKING = "quorate.store.tasks.state"
 STATE_MAKING_GIVE_WAY = Seam(STATE_MAKING, "give_way")
+STATE_MAKING_SWEEP_SECONDS = Seam(STATE_MAKING, "SWEEP_SECONDS")
 STATE_MAKING_GOES_ON_FROM = Seam(STATE_MAKING, "StateMaking.goes_on_from")
 STATE_WATCHERS = "quorate.store.tasks.state_watchers"
 STATE_WATCHERS_KEYS_MAX = Seam(STATE_WATCHERS, "KEYS_MAX")
