@@ -188,7 +188,7 @@ HELD_ROWS_COMPLETED = Seam(HELD_ROWS, "HeldRows.completed")
 HELD_ROWS_EXPIRED = Seam(HELD_ROWS, "HeldRows.expired")
 HELD_ROWS_IS_NEW = Seam(HELD_ROWS, "HeldRows.is_new")
 
-STATE_ROWS_IS_IN_FORCE = Seam("quorate.store.rules.state_rows", "is_in_force")
+STATE_PROGRESS_GENERATION_OF = Seam("quorate.store.tasks.state_progress", "generation_of")
 STATE_READING = "quorate.store.rpc.state_reading"
 STATE_READING_STEP_ROWS_MAX = Seam(STATE_READING, "STEP_ROWS_MAX")
 STATE_READING_HAS_CHANGED = Seam(STATE_READING, "has_changed")
