@@ -167,6 +167,7 @@ STATE_LARGE_PART_BYTES = Seam("quorate.store.storage.large_rows", "FRAGMENT_BYTE
 STATE_PEERS_BYTES_MAX = Seam("quorate.store.tasks.state_peers", "WHOLE_BATCH_BYTES_MAX")
 STATE_MAKING = "quorate.store.tasks.state"
 STATE_MAKING_GIVE_WAY = Seam(STATE_MAKING, "give_way")
+STATE_MAKING_SWEEP_SECONDS = Seam(STATE_MAKING, "SWEEP_SECONDS")
 STATE_MAKING_GOES_ON_FROM = Seam(STATE_MAKING, "StateMaking.goes_on_from")
 STATE_WATCHERS = "quorate.store.tasks.state_watchers"
 STATE_WATCHERS_KEYS_MAX = Seam(STATE_WATCHERS, "KEYS_MAX")
@@ -187,7 +188,7 @@ HELD_ROWS_COMPLETED = Seam(HELD_ROWS, "HeldRows.completed")
 HELD_ROWS_EXPIRED = Seam(HELD_ROWS, "HeldRows.expired")
 HELD_ROWS_IS_NEW = Seam(HELD_ROWS, "HeldRows.is_new")
 
-STATE_ROWS_IS_IN_FORCE = Seam("quorate.store.rules.state_rows", "is_in_force")
+STATE_PROGRESS_GENERATION_OF = Seam("quorate.store.tasks.state_progress", "generation_of")
 STATE_READING = "quorate.store.rpc.state_reading"
 STATE_READING_STEP_ROWS_MAX = Seam(STATE_READING, "STEP_ROWS_MAX")
 STATE_READING_HAS_CHANGED = Seam(STATE_READING, "has_changed")

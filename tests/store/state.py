@@ -25,9 +25,14 @@ from quorate.store import startup
 from quorate.store.rpc.state import StateQueries
 from quorate.store.rpc.subscription_begins import position_before
 from quorate.store.rules.source_state import AppendStream
-from quorate.store.rules.state_rows import StateDigest, rows_among
+from quorate.store.rules.state_rows import is_in_force, rows_among
 from quorate.store.storage.interface import Table
-from quorate.store.storage.state_records import key_of, row_of_source, rows_of_topic
+from quorate.store.storage.state_records import (
+    key_of,
+    row_of_source,
+    rows_of_topic,
+    unpack_candidate,
+)
 from quorate.store.tasks.state import StateMaking
 from quorate.v1 import store_pb2 as store_v1
 
@@ -134,8 +139,10 @@ class Maker:
 
     def lets_go(self, source: SourceName, below: int) -> None:
         """Retention has let go what is below, here or at another store, before it came here."""
-        self.world.write(self.world.core.streams.skip(self.streams[source], 0, below - 1))
-        self.world.core.sources[source].held.retained_from = below
+        stream, held = self.streams[source], self.world.core.sources[source].held
+        if stream.expected < below:
+            self.world.write(self.world.core.streams.skip(stream, stream.expected, below - 1))
+        held.retained_from = below
 
     def begins(self, source: SourceName, epoch: int) -> None:
         """A new generation of a source begins."""
@@ -186,10 +193,10 @@ class Maker:
         assert kept is not None
         return self.world.storage.scan(Table.STATE, *rows_of_topic(kept.prefix), 10_000)
 
-    def digest(self) -> bytes:
-        digest = StateDigest(self.making.generations(TOPIC))
-        digest.add(self.stored())
-        return digest.value()
+    def in_force(self) -> list[tuple[bytes, bytes]]:
+        """All that is stored of rows, of generations that have not ended."""
+        generations = self.making.generations(TOPIC)
+        return [row for row in self.stored() if is_in_force(unpack_candidate(*row), generations)]
 
     def table(self) -> list[bytes]:
         """The keys of all rows, of any topic and keys, and of all places."""

@@ -151,9 +151,8 @@ def asks_for_all_rows(client: Hostile) -> None:
     client.read("WatchState", watch(), 20)
     client.read("WatchState", watch(behind=behind(1)), 1)
     client.call("DigestState", store_v1.DigestStateRequest(protocol_version=1, topic="orders"))
-    source = source_to_wire(ORDERS)
     for keys in ("$key", "a" * 100_000):
-        request = store_v1.StateCandidatesRequest(protocol_version=1, source=source, keys=keys)
+        request = store_v1.StateCandidatesRequest(protocol_version=1, topic="orders", keys=keys)
         client.read("StateCandidates", request)
 
 

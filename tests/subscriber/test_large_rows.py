@@ -17,7 +17,6 @@ from quorate.client import Client, connect
 from quorate.client.replay import Left, Updated
 from quorate.protocol.bookmarks import Bookmark
 from quorate.protocol.keying import Keying, Missing
-from quorate.protocol.wire import source_to_wire
 from quorate.source import Source
 from quorate.store.tasks.state_peers import ask_peer, candidate_of
 from quorate.transport.channels import open_channel
@@ -127,11 +126,11 @@ async def test_a_store_gives_a_peer_large_rows(source: Source, stores: RealStore
         await alone.state("orders").get("a", at_least=last)
     request = store_v1.StateCandidatesRequest(
         protocol_version=1,
-        source=source_to_wire(source.name),
+        topic="orders",
         keys=Keying(["$key"], Missing.DROP).text,
     )
     found = {
-        each.key: candidate_of(source.name, each).payload
+        each.key: candidate_of(each).payload
         async for answer in ask_peer(open_channel, stores.address("a"), request)
         for each in answer.candidates
     }

@@ -10,7 +10,19 @@ import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
 
-from tests.world.seen import DELETION, End, Handed, Opened, Row, Rows, Seen, Stream, key_of
+from tests.world.seen import (
+    BRIEF,
+    BRIEF_SECONDS,
+    DELETION,
+    End,
+    Handed,
+    Opened,
+    Row,
+    Rows,
+    Seen,
+    Stream,
+    key_of,
+)
 
 from quorate.client import Client, SourceOptions, connect, replay
 from quorate.client.replay import EPOCH, GapCause, ReplayedMessage
@@ -25,6 +37,8 @@ from quorate.source.source import Source
 ACTIVITY_SECONDS = 2.0
 DELETED = 0.2
 """The part of the bursts before which the row of a key is deleted, if topics have rows."""
+EXPIRES = 0.2
+"""The part of the messages that expire soon, if topics have rows."""
 OPERATOR_SECONDS = 3.0
 """The time in seconds that an operator gives each step of a command."""
 BURST_MAX = 4
@@ -96,13 +110,24 @@ async def _publish_some(
         # Nobody hears whether it is stable, but what follows is stable only after it.
         deletion = stream.payload(opened, DELETION)
         await source.delete(key_of(deletion), payload=deletion, wait_quorum=True)
-    payloads = [stream.payload(opened) for _ in range(random.randint(1, BURST_MAX))]
+    expiries = [_expiry(seen, random) for _ in range(random.randint(1, BURST_MAX))]
+    payloads = [stream.payload(opened, BRIEF if each else b"") for each in expiries]
     published = now()
     receipts = await asyncio.gather(
-        *(source.publish(each, key=key_of(each), wait_quorum=True) for each in payloads)
+        *(
+            source.publish(payload, key=key_of(payload), expires=expires, wait_quorum=True)
+            for payload, expires in zip(payloads, expiries, strict=True)
+        )
     )
     for receipt, payload in zip(receipts, payloads, strict=True):
         stream.note_stable(receipt, payload, published)
+
+
+def _expiry(seen: Seen, random: Random) -> float | None:
+    """Return the seconds until a message expires; None: it does not."""
+    if seen.circumstances.has_rows and random.random() < EXPIRES:
+        return random.uniform(0.1, BRIEF_SECONDS)
+    return None
 
 
 async def _end(source: Source, stream: Stream) -> None:
@@ -173,6 +198,7 @@ async def query_all(
     stores: Sequence[str], topic: str, streams: Sequence[Stream], seen: Seen
 ) -> None:
     """Ask each store by itself for the rows of a topic, behind all that was reported as stable."""
+    await asyncio.sleep(BRIEF_SECONDS)  # Then all messages that expire have done so.
     addresses = parse_stores(",".join(stores))
     digests: dict[str, RowDigest] = {}
     while len(digests) < len(stores):  # A store that has just started makes its rows first.

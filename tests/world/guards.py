@@ -79,7 +79,7 @@ _ENDS = (
 
 def _rows_outlive_their_stream(to: pytest.MonkeyPatch) -> None:
     """A store has rows of streams that have ended."""
-    seams.STATE_ROWS_IS_IN_FORCE.replace(to, lambda *_: True)
+    seams.STATE_PROGRESS_GENERATION_OF.replace(to, lambda _: 0)
 
 
 def _positions_outlive_their_receiver(to: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,10 @@ KEYS = 5
 """The keys of a topic."""
 DELETION = b"gone "
 """The beginning of the payload of a message that deletes the row of its key."""
+BRIEF = b"brief "
+"""The beginning of the payload of a message that expires soon."""
+BRIEF_SECONDS = 2.0
+"""The longest time in seconds until such a message expires."""
 
 
 @dataclass(frozen=True)

@@ -207,6 +207,20 @@ def test_the_checker_finds_rows_that_are_wrong(rows: dict[str, Rows], rule: str)
         check_rows([Stream(read=READ)], rows, "rows")
 
 
+def test_what_was_let_go_may_be_newer_than_what_was_read() -> None:
+    other = Stream(
+        session_id=2,
+        read=[Handed(0, b"o 2 1", time_ns=1), Handed(3, b"o 2 4", time_ns=9)],
+        read_gaps=[LetGo(1, 2, 3)],
+    )
+    early, late = Handed(0, b"o 1 2", time_ns=8), Handed(0, b"o 1 2", time_ns=10)
+    rows = {b"4": Row(2, 3, b"o 2 4")}
+    check_rows([Stream(read=[early]), other], {"a": Rows(b"d", rows)}, "its row was deleted")
+    check_rows([Stream(), other], {"a": Rows(b"d", {**rows, b"1": Row(2, 1, b"o 2 6")})}, "rows")
+    with pytest.raises(Violated, match="key b'2' at a is None"):
+        check_rows([Stream(read=[late]), other], {"a": Rows(b"d", rows)}, "rows")
+
+
 def test_a_source_that_was_silent_for_long_may_end() -> None:
     of_long_ago = [Life(0), life(1, WHOLE, 1.0, 10.0), life(5, SECOND, 14.0, 16.0)]
     silent = ended(ends=[], told_of_ends=[], lives=of_long_ago)

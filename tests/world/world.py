@@ -31,6 +31,8 @@ from quorate.store.configuration import StoreConfiguration
 from quorate.store.node import StoreNode
 
 CLEAN_UP_STEPS = 200
+SWEEP_SECONDS = 1.0
+"""Stores look so often for rows of no more use: a world is over before they usually would."""
 
 
 class Stuck(Exception):
@@ -82,6 +84,7 @@ class World:
         seams.CHANCE_OF_DELAYS.replace(to, Random(self.random.random()))
         seams.STORAGE_IN_NODE.replace(to, self.disks.open)
         seams.WRITER_IN_NODE.replace(to, writers_of(Random(self.random.random())))
+        seams.STATE_MAKING_SWEEP_SECONDS.replace(to, SWEEP_SECONDS)
         seams.CHECK_PORT_OF_NODE.replace(to, lambda _: None)
         chance.seed(self.seed)
         return self

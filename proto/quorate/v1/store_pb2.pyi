@@ -1503,16 +1503,18 @@ class StateChange(_message.Message):
     def __init__(self, key: _Optional[_Union[StateKey, _Mapping]] = ..., row: _Optional[bytes] = ..., reason: _Optional[_Union[LeftReason, str]] = ..., by: _Optional[_Union[Place, _Mapping]] = ...) -> None: ...
 
 class DigestStateRequest(_message.Message):
-    __slots__ = ("protocol_version", "topic", "at_least", "wait_seconds")
+    __slots__ = ("protocol_version", "topic", "at_least", "wait_seconds", "at_ns")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     AT_LEAST_FIELD_NUMBER: _ClassVar[int]
     WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    AT_NS_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     topic: str
     at_least: Position
     wait_seconds: float
-    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., at_least: _Optional[_Union[Position, _Mapping]] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
+    at_ns: int
+    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., at_least: _Optional[_Union[Position, _Mapping]] = ..., wait_seconds: _Optional[float] = ..., at_ns: _Optional[int] = ...) -> None: ...
 
 class DigestStateResponse(_message.Message):
     __slots__ = ("position", "digest", "count")
@@ -1537,41 +1539,51 @@ class RowsStatus(_message.Message):
     def __init__(self, upto: _Optional[int] = ..., left_out: _Optional[int] = ..., lacks_upto: _Optional[int] = ..., behind_seconds: _Optional[float] = ...) -> None: ...
 
 class StateCandidatesRequest(_message.Message):
-    __slots__ = ("protocol_version", "source", "keys")
+    __slots__ = ("protocol_version", "topic", "keys")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
-    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
-    source: _messages_pb2.SourceName
+    topic: str
     keys: str
-    def __init__(self, protocol_version: _Optional[int] = ..., source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., keys: _Optional[str] = ...) -> None: ...
+    def __init__(self, protocol_version: _Optional[int] = ..., topic: _Optional[str] = ..., keys: _Optional[str] = ...) -> None: ...
 
 class StateCandidatesResponse(_message.Message):
-    __slots__ = ("place", "rows", "candidates", "end", "part")
-    PLACE_FIELD_NUMBER: _ClassVar[int]
-    ROWS_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("places", "candidates", "end", "part")
+    PLACES_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     PART_FIELD_NUMBER: _ClassVar[int]
-    place: Place
-    rows: RowsStatus
+    places: _containers.RepeatedCompositeFieldContainer[RowsPlace]
     candidates: _containers.RepeatedCompositeFieldContainer[StateCandidate]
     end: bool
     part: RowPart
-    def __init__(self, place: _Optional[_Union[Place, _Mapping]] = ..., rows: _Optional[_Union[RowsStatus, _Mapping]] = ..., candidates: _Optional[_Iterable[_Union[StateCandidate, _Mapping]]] = ..., end: bool = ..., part: _Optional[_Union[RowPart, _Mapping]] = ...) -> None: ...
+    def __init__(self, places: _Optional[_Iterable[_Union[RowsPlace, _Mapping]]] = ..., candidates: _Optional[_Iterable[_Union[StateCandidate, _Mapping]]] = ..., end: bool = ..., part: _Optional[_Union[RowPart, _Mapping]] = ...) -> None: ...
+
+class RowsPlace(_message.Message):
+    __slots__ = ("session_id", "place", "rows")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    session_id: int
+    place: Place
+    rows: RowsStatus
+    def __init__(self, session_id: _Optional[int] = ..., place: _Optional[_Union[Place, _Mapping]] = ..., rows: _Optional[_Union[RowsStatus, _Mapping]] = ...) -> None: ...
 
 class StateCandidate(_message.Message):
-    __slots__ = ("key", "epoch", "sequence", "time_ns", "expires_ns", "row")
+    __slots__ = ("key", "epoch", "sequence", "time_ns", "expires_ns", "row", "session_id")
     KEY_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     TIME_NS_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_NS_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     key: bytes
     epoch: int
     sequence: int
     time_ns: int
     expires_ns: int
     row: bytes
-    def __init__(self, key: _Optional[bytes] = ..., epoch: _Optional[int] = ..., sequence: _Optional[int] = ..., time_ns: _Optional[int] = ..., expires_ns: _Optional[int] = ..., row: _Optional[bytes] = ...) -> None: ...
+    session_id: int
+    def __init__(self, key: _Optional[bytes] = ..., epoch: _Optional[int] = ..., sequence: _Optional[int] = ..., time_ns: _Optional[int] = ..., expires_ns: _Optional[int] = ..., row: _Optional[bytes] = ..., session_id: _Optional[int] = ...) -> None: ...

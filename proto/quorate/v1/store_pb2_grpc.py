@@ -251,7 +251,7 @@ class StoreServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DigestState(self, request, context):
-        """A digest of the rows of a topic. Stores at one position have the same one.
+        """A digest of the rows of a topic at some time. Stores at one position have the same one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -294,7 +294,7 @@ class StoreServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def StateCandidates(self, request, context):
-        """Between stores: the rows of one source, for a store that makes its rows anew.
+        """Between stores: the rows of a topic, for a store that cannot make all of them itself.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -129,7 +129,8 @@ async def test_the_first_rows_that_pass_are_given_at_once(monkeypatch: pytest.Mo
     assert numbers_of(first) + numbers_of(rest) == list(range(100))
 
 
-async def test_few_rows_come_in_one_answer() -> None:
+async def test_few_rows_come_in_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    seams.STATE_QUERIES_READ_SECONDS.replace(monkeypatch, 3600.0)
     _, queries = await filled(100)
     key = store_v1.StateKey(raw=b"0007")
     (answer,) = [each async for each in queries.query(asked(keys=[key]), lambda: None)]

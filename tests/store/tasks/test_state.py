@@ -30,6 +30,7 @@ from tests.store.state import (
 from quorate.protocol.bookmarks import Place, Position
 from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import Missing
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.ranges import Range
 from quorate.store.rules.retention import Ages, Bounds
 from quorate.store.rules.subscriptions import Subscriptions
@@ -57,7 +58,7 @@ async def test_any_order_of_arrival_makes_the_same_rows(seed: int) -> None:
     chooser = random.Random(seed)
     stories = {source: history(chooser, source) for source in (A, B, C)}
     rows = expected((source.session_id, kept) for source, (_, kept) in stories.items())
-    digests = set()
+    stored = []
     for _ in range(3):
         maker = Maker()
         left = {source: list(events) for source, (events, _) in stories.items()}
@@ -70,8 +71,8 @@ async def test_any_order_of_arrival_makes_the_same_rows(seed: int) -> None:
                 await maker.making._look()
         await maker.all()
         assert maker.rows() == rows
-        digests.add(maker.digest())
-    assert len(digests) == 1
+        stored.append(maker.in_force())
+    assert stored[0] == stored[1] == stored[2]
 
 
 class Crashing:
@@ -116,7 +117,7 @@ async def test_a_crash_at_any_step_goes_on_there(tmp_path: Path, seed: int) -> N
         does(maker, A, event)
         await maker.step(A)
     await maker.all()
-    wanted, digest = maker.rows(), maker.digest()
+    wanted, stored = maker.rows(), maker.in_force()
     whole.close()
     deaths = 0
     for lives_for in range(5):
@@ -143,7 +144,7 @@ async def test_a_crash_at_any_step_goes_on_there(tmp_path: Path, seed: int) -> N
         with crashing.living():
             await maker.all()
         assert maker.rows() == wanted
-        assert maker.digest() == digest
+        assert maker.in_force() == stored
         storage.close()
     assert deaths
 
@@ -258,6 +259,21 @@ async def test_a_store_is_ready_once_it_has_what_was_stable_before() -> None:
     assert maker.making.is_ready(TOPIC)
 
 
+async def test_a_store_does_not_wait_for_rows_of_a_stream_that_ended() -> None:
+    maker = Maker()
+    maker.begins(A, 1)
+    maker.sends(A, 1, 0, [Message(b"a", b"1", 1), Message(b"a", b"2", 2)])
+    maker.stable(A, 1)
+    assert not maker.making.is_ready(TOPIC)
+    maker.ends(A)
+    maker.begins(A, 4)
+    assert maker.making.is_ready(TOPIC)
+    maker.sends(A, 4, 0, [Message(b"a", b"3", 3)])
+    maker.stable(A, 0)
+    await maker.all()
+    assert maker.making.is_ready(TOPIC)
+
+
 async def test_a_store_in_limbo_is_not_ready() -> None:
     maker = Maker()
     maker.begins(A, 1)
@@ -296,15 +312,17 @@ async def test_messages_that_nobody_has_are_passed() -> None:
     assert maker.rows() == {b"ka": b"1"}
 
 
+OLD = [Message(b"k%d" % (number % 40), b"old %d" % number, number) for number in range(60)]
+
+
 async def lagging(peers: dict[str, Maker]) -> tuple[Maker, Maker]:
     """A store with all messages, and one that came when retention had let some go."""
-    old = [Message(b"k%d" % (number % 40), b"old %d" % number, number) for number in range(60)]
     new = [Message(b"k%d" % number, b"new %d" % number, 100) for number in range(10)]
     whole, late = Maker(), Maker(peers=peers)
     for maker in (whole, late):
         maker.begins(A, 1)
         if maker is whole:
-            maker.sends(A, 1, 0, old)
+            maker.sends(A, 1, 0, OLD)
         else:
             maker.stable(A, 59)
             maker.lets_go(A, 60)
@@ -321,7 +339,7 @@ async def test_rows_of_messages_that_retention_let_go_come_from_a_peer() -> None
     await late.all()
     assert late.rows() == whole.rows()
     assert len(late.rows()) == 40
-    assert late.digest() == whole.digest()
+    assert late.in_force() == whole.in_force()
     assert late.making.progress_of(A) == whole.making.progress_of(A)
 
 
@@ -340,8 +358,40 @@ async def test_a_peer_that_is_away_is_waited_for() -> None:
     assert not late.making.is_ready(TOPIC)
     late.answers_max = 1000
     await late.all()
-    assert late.digest() == whole.digest()
+    assert late.in_force() == whole.in_force()
     assert late.making.is_ready(TOPIC)
+
+
+async def test_the_next_peer_is_asked_if_one_is_away() -> None:
+    peers: dict[str, Maker] = {}
+    whole, late = await lagging(peers)
+    peers |= {"1": Maker(), "2": whole}
+    late.away = {"1"}
+    await late.all()
+    assert late.in_force() == whole.in_force()
+    assert late.making.is_ready(TOPIC)
+
+
+async def test_a_peer_whose_rows_have_yet_to_come_that_far_is_waited_for() -> None:
+    """Otherwise rows that it will have are lacking here for good."""
+    peers: dict[str, Maker] = {}
+    whole, late = await lagging(peers)
+    behind = Maker()
+    behind.begins(A, 1)
+    behind.sends(A, 1, 0, OLD[:30])
+    behind.stable(A, 29)
+    await behind.all()
+    peers |= {"1": Maker(), "2": behind}
+    await late.all()
+    assert late.making.waits_for_peer(A)
+    assert not late.making.is_ready(TOPIC)
+    behind.sends(A, 1, 30, OLD[30:])
+    behind.stable(A, 59)
+    await behind.all()
+    await late.all()
+    assert not late.making.waits_for_peer(A)
+    assert late.in_force() == whole.in_force()
+    assert lacks_upto(late) == NOTHING
 
 
 async def test_rows_that_no_peer_has_are_lacking() -> None:
@@ -353,13 +403,13 @@ async def test_rows_that_no_peer_has_are_lacking() -> None:
     assert len(late.rows()) == 10
     assert lacks_upto(late) == 59
     await other.all()
-    assert other.digest() == late.digest(), "a store that lacks as much gives nothing"
+    assert other.in_force() == late.in_force(), "a store that lacks as much gives nothing"
     assert lacks_upto(other) == 59
     peers = {"1": late}
     whole, third = await lagging(peers)
     peers["2"] = whole
     await third.all()
-    assert third.digest() == whole.digest(), "it takes the rows of the store that lacks less"
+    assert third.in_force() == whole.in_force(), "it takes the rows of the store that lacks less"
 
 
 @pytest.mark.expects_log("cannot be read")

@@ -5,6 +5,7 @@ Only reads. The rules for digests are in quorate.console.group.rules.row_finding
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import partial
 
@@ -23,6 +24,8 @@ from quorate.v1.store_pb2_grpc import StoreStub
 _ROUNDS = 5
 _READING_SECONDS = 60.0
 """Seconds for which a store may read the rows of one topic."""
+_CLOCKS_DIFFER_NS = 60_000_000_000
+"""Rows that expire in so short a time are not compared: a store whose clock is ahead lacks them."""
 
 
 async def digests_of(
@@ -36,7 +39,8 @@ async def digests_of(
     """
     at_least, found = Position(), dict[StoreAddress, RowDigest]()
     for _ in range(_ROUNDS):
-        answers = await answers_of(stores, partial(_ask, topic, at_least, timeout))
+        at_ns = time.time_ns() + _CLOCKS_DIFFER_NS
+        answers = await answers_of(stores, partial(_ask, topic, at_least, at_ns, timeout))
         found = {
             store: answer
             for store, answer in answers.items()
@@ -49,12 +53,15 @@ async def digests_of(
     return {store.name: digest for store, digest in found.items()}
 
 
-async def _ask(topic: str, at_least: Position, timeout: float, store: StoreAddress) -> RowDigest:
+async def _ask(
+    topic: str, at_least: Position, at_ns: int, timeout: float, store: StoreAddress
+) -> RowDigest:
     request = DigestStateRequest(
         protocol_version=PROTOCOL_VERSION,
         topic=topic,
         at_least=position_to_wire(at_least),
         wait_seconds=timeout,
+        at_ns=at_ns,
     )
     async with open_channel(store.address) as channel:
         with errors_of(store.address):

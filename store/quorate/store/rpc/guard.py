@@ -151,7 +151,7 @@ CALLS = {
     "Journal": _Call(_LOOKS, _pattern),
     "Deregister": _Call(_ending, _source),
     "Inventory": _Call(_asking, _source_or_all),
-    "StateCandidates": _Call(_by(Verb.REPLICATE), _source),
+    "StateCandidates": _Call(_by(Verb.REPLICATE), _topic),
     "Digest": _Call(_by(Verb.REPLICATE, Verb.QUERY, Verb.OPERATE), _source),
     "Release": _Call(_by(Verb.OPERATE), _pattern),
     "Archived": _Call(_by(Verb.OPERATE), _archived),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -30,7 +30,7 @@ from quorate.protocol.keying import Keying
 from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
 from quorate.protocol.row_parts import parts_of
 from quorate.protocol.times import moment_of
-from quorate.protocol.wire import position_from_wire, position_to_wire, source_from_wire
+from quorate.protocol.wire import position_from_wire, position_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rpc.state_past import Past, PastStream
 from quorate.store.rpc.state_reading import Asked, IsLarge, StateView
@@ -222,7 +222,7 @@ class StateQueries:
         """Return the digest of a topic's rows. Raises what `query` does."""
         keyed = self.keyed(request.topic)
         await self._until_ready_for(request, check_running, self.run)
-        view = await self.view(request.topic, keyed)
+        view = await self.view(request.topic, keyed, request.at_ns)
         position = await self.run(view.position)
         steps = view.digest()
         digest = await self.run(lambda: next(steps))
@@ -236,39 +236,25 @@ class StateQueries:
     async def candidates(
         self, request: store_v1.StateCandidatesRequest, check_running: Callable[[], None]
     ) -> AsyncGenerator[store_v1.StateCandidatesResponse, None]:
-        """Yield the rows that were made of one source, for a peer. Raises what `query` does."""
-        source, engine = source_from_wire(request.source), self._engine
-        keyed, store = self.making.keyed(source.topic), engine.core.store
-        if keyed is None or engine.durability(source.topic) == v1.DURABILITY_STATE_ONLY:
-            raise TopicHasNoKeys(source.topic, store)
+        """Yield all that the rows of a topic are made of, for a peer. Raises what `query` does."""
+        topic, engine = request.topic, self._engine
+        check_topic(topic)
+        keyed, store = self.making.keyed(topic), engine.core.store
+        if keyed is None or engine.durability(topic) == v1.DURABILITY_STATE_ONLY:
+            raise TopicHasNoKeys(topic, store)
         if keyed.keying.text != request.keys:
             raise InvalidArgument("keys", f"are {keyed.keying.text} at this store")
-        self.check_making(source.topic)
-        view = await self.view(source.topic, keyed)
-        progress = await self.run(lambda: view.progress_of(source))
-        yield store_v1.StateCandidatesResponse(
-            place=store_v1.Place(epoch=progress.place.epoch, sequence=progress.place.sequence),
-            rows=rows_status(progress),
-        )
-        steps = view.candidates_of(source)
+        self.check_making(topic)
+        view = await self.view(topic, keyed)
+        places = view.progress()
+        while (some := await self.run(lambda: next(places, None))) is not None:
+            check_running()
+            yield store_v1.StateCandidatesResponse(places=map(rows_place, some))
+        steps = view.candidates()
         while (found := await self.run(lambda: next(steps, None))) is not None:
             check_running()
-            for at in range(0, len(found), _CANDIDATES_AT_ONCE):
-                response = store_v1.StateCandidatesResponse()
-                for candidate in found[at : at + _CANDIDATES_AT_ONCE]:
-                    if len(candidate.row) <= WHOLE_BATCH_BYTES_MAX:
-                        response.candidates.append(candidate)
-                        continue
-                    for data, ends in parts_of(candidate.row):
-                        part = store_v1.RowPart(data=data, ends=ends)
-                        alone = store_v1.StateCandidatesResponse(part=part)
-                        if ends:
-                            candidate.ClearField("row")
-                            alone.candidates.append(candidate)
-                        yield alone
+            for response in _candidate_responses(found):
                 yield response
-            if not found:
-                yield store_v1.StateCandidatesResponse()
         yield store_v1.StateCandidatesResponse(end=True)
 
     def keyed(self, topic: str) -> Keyed:
@@ -332,16 +318,25 @@ class StateQueries:
             store = self._engine.core.store
             raise StateUnavailable(topic, store, "it no longer makes rows; see its log")
 
-    async def view(self, topic: str, keyed: Keyed) -> StateView:
-        """Return the rows of a topic as they are now. Raises StorageFailed."""
+    async def view(self, topic: str, keyed: Keyed, at_ns: int | None = None) -> StateView:
+        """Return the rows of a topic as they are now. Raises StorageFailed.
+
+        at_ns: the time at which rows may have expired; None: now.
+        """
         generations = self.making.generations(topic)
-        return await self._apart(lambda: self._view(topic, keyed, generations))
+        return await self._apart(lambda: self._view(topic, keyed, generations, at_ns=at_ns))
 
     def _view(
-        self, topic: str, keyed: Keyed, generations: Generations, joins_parts: bool = True
+        self,
+        topic: str,
+        keyed: Keyed,
+        generations: Generations,
+        joins_parts: bool = True,
+        at_ns: int | None = None,
     ) -> StateView:
         frozen = self._storage.frozen(Table.STATE)
-        return StateView(frozen, keyed, topic, generations, self._now_ns(), joins_parts)
+        now_ns = self._now_ns() if at_ns is None else at_ns
+        return StateView(frozen, keyed, topic, generations, now_ns, joins_parts)
 
     def view_of_now(self, topic: str, keyed: Keyed) -> StateView:
         """Return the rows of a topic as they are whenever they are read."""
@@ -409,6 +404,40 @@ def _begun(view: StateView, asked: Asked) -> _Begun:
     """Begin a query, all in one go: a thread that is busy is waited for only once."""
     steps = view.steps(asked)
     return view, view.position(), steps, _read_on(steps)
+
+
+def _candidate_responses(
+    found: Sequence[store_v1.StateCandidate],
+) -> Iterator[store_v1.StateCandidatesResponse]:
+    """Yield responses with these candidates, in order; one without any if there are none."""
+    response = store_v1.StateCandidatesResponse()
+    for candidate in found:
+        if len(candidate.row) > WHOLE_BATCH_BYTES_MAX:
+            yield response
+            for data, ends in parts_of(candidate.row):
+                response = store_v1.StateCandidatesResponse()
+                response.part.data, response.part.ends = data, ends
+                if ends:
+                    candidate.ClearField("row")
+                    response.candidates.append(candidate)
+                yield response
+            response = store_v1.StateCandidatesResponse()
+            continue
+        response.candidates.append(candidate)
+        if len(response.candidates) >= _CANDIDATES_AT_ONCE:
+            yield response
+            response = store_v1.StateCandidatesResponse()
+    yield response
+
+
+def rows_place(progress: Progress) -> store_v1.RowsPlace:
+    """Return the message of how far the rows of a topic have come in a source."""
+    epoch, sequence = progress.place
+    return store_v1.RowsPlace(
+        session_id=progress.source.session_id,
+        place=store_v1.Place(epoch=epoch, sequence=sequence),
+        rows=rows_status(progress),
+    )
 
 
 def rows_status(progress: Progress, behind_seconds: float = 0.0) -> store_v1.RowsStatus:

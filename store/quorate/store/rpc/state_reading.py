@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position
+from quorate.protocol.bookmarks import Bookmark, Place, Position
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.filters.projection import Projection
@@ -23,6 +23,7 @@ from quorate.store.rules.state_rows import (
     by_key,
     frame_of,
     has_changed,
+    is_in_force,
     is_row,
     newest_of,
     rows_among,
@@ -35,7 +36,6 @@ from quorate.store.storage.state_records import (
     Progress,
     candidates_alone,
     key_of,
-    progress_key,
     progress_of_topic,
     row_of_source,
     rows_of_topic,
@@ -119,16 +119,19 @@ class StateView:
 
     def position(self) -> Position:
         """Return the position that the rows have come to. Raises StorageFailed, Malformed."""
+        return Position({each.source: each.place for step in self.progress() for each in step})
+
+    def progress(self) -> Iterator[list[Progress]]:
+        """Yield how far rows have come in each source. Raises StorageFailed, Malformed."""
         first, last = progress_of_topic(self._prefix)
-        places: dict[SourceName, Place] = {}
         while rows := self._frozen.scan(Table.STATE, first, last, STEP_ROWS_MAX):
-            for key, value in rows:
-                progress = unpack_progress(key, value)
-                generation = self._generations.get(progress.source.session_id)
-                if generation is not None and generation <= progress.place.epoch:
-                    places[progress.source] = progress.place
+            found = [unpack_progress(key, value) for key, value in rows]
+            yield [each for each in found if self._is_in_force(each.source, each.place)]
             first = rows[-1][0] + b"\0"
-        return Position(places)
+
+    def _is_in_force(self, source: SourceName, place: Place) -> bool:
+        first_epoch = self._generations.get(source.session_id)
+        return first_epoch is not None and first_epoch <= place.epoch
 
     def steps(self, asked: Asked) -> Iterator[list[bytes]]:
         """Yield the rows that are asked for, as batches of one message; a step may have none.
@@ -161,14 +164,8 @@ class StateView:
             rows = rows_among(stored, self._generations, self._now_ns)
             yield _chosen([row for _, row in rows], where, shown)
 
-    def progress_of(self, source: SourceName) -> Progress:
-        """Return how far rows have come in a source. Raises StorageFailed, Malformed."""
-        key = progress_key(self._prefix, source.session_id)
-        (value,) = self._frozen.get(Table.STATE, [key])
-        return Progress(source, NO_PLACE, 0) if value is None else unpack_progress(key, value)
-
-    def candidates_of(self, source: SourceName) -> Iterator[list[store_v1.StateCandidate]]:
-        """Yield the candidates of a source, step by step. Raises StorageFailed, Malformed."""
+    def candidates(self) -> Iterator[list[store_v1.StateCandidate]]:
+        """Yield all candidates in force, step by step. Raises StorageFailed, Malformed."""
         first, last = rows_of_topic(self._prefix)
         limit = 16
         while stored := self._frozen.scan(Table.STATE, first, last, limit):
@@ -179,6 +176,7 @@ class StateView:
                 (
                     store_v1.StateCandidate(
                         key=key,
+                        session_id=each.session_id,
                         epoch=each.epoch,
                         sequence=each.sequence,
                         time_ns=each.time_ns,
@@ -186,14 +184,14 @@ class StateView:
                         row=self._whole(each).body,
                     )
                     for key, each in unpacked
-                    if each.session_id == source.session_id
+                    if is_in_force(each, self._generations)
                 ),
                 store_v1.StateCandidate.ByteSize,
             )
 
     def digest(self) -> Iterator[StateDigest]:
         """Yield the digest of the topic's rows, after each step. The last one is complete."""
-        digest = StateDigest(self._generations)
+        digest = StateDigest(self._generations, self._now_ns)
         first, last = rows_of_topic(self._prefix)
         while stored := whole_keys(self._frozen, first, last, STEP_ROWS_MAX):
             first = stored[-1][0] + b"\0"

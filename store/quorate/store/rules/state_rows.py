@@ -27,6 +27,7 @@ from quorate.store.storage.state_records import (
     NEVER,
     Candidate,
     key_of,
+    pack_candidate,
     same_key,
     unpack_candidate,
 )
@@ -140,8 +141,8 @@ def to_remove(
 
     With them the time before which rows are no longer known, because they were hidden.
 
-    retained_from: the first number that retention keeps of each source, by session ID. Raises
-    Malformed.
+    retained_from: of each source, by session ID, the first number whose candidates must stay.
+    Raises Malformed.
     """
     useless: list[bytes] = []
     hidden_ns = -NEVER
@@ -150,7 +151,7 @@ def to_remove(
         newest = newest_of((each for _, each in of_key), generations)
         gone = newest is None
         if newest is not None and not is_row(newest, now_ns):
-            gone = newest.sequence < retained_from[newest.session_id]
+            gone = newest.sequence < retained_from.get(newest.session_id, 0)
             if gone:
                 hides_ns = newest.expires_ns if newest.body else newest.time_ns
                 hidden_ns = max(hidden_ns, hides_ns)
@@ -158,29 +159,61 @@ def to_remove(
     return useless, hidden_ns
 
 
-class StateDigest:
-    """A digest of candidates in the order of their keys: equal digests mean equal rows.
+Covered = Mapping[int, range]
+"""The numbers of each source for which the rows of a peer speak, by session ID."""
 
-    It covers what is deleted or has expired, too, so no clock decides about it.
+
+def choose(
+    own: Iterable[Row],
+    theirs: Mapping[bytes, Candidate],
+    covered: Covered,
+    generations: Generations,
+) -> tuple[list[bytes], list[bytes]]:
+    """Return which of own stored candidates go, for those of a peer, and which are as new or newer.
+
+    A candidate that the peer lacks, though it has read the message, was removed there, or will be.
+
+    theirs: those of the peer of all these keys. Raises Malformed.
+    """
+    gone, as_new = [], []
+    for key, value in own:
+        each, other = unpack_candidate(key, value), theirs.get(key)
+        if not is_in_force(each, generations):
+            continue
+        if other is None:
+            if each.sequence in covered.get(each.session_id, ()):
+                gone.append(key)
+        elif each.sequence >= other.sequence:
+            as_new.append(key)
+    return gone, as_new
+
+
+class StateDigest:
+    """A digest of rows in the order of their keys: equal digests mean equal rows.
+
+    Stores remove candidates that are no rows at different times. So it does not cover these.
     """
 
-    def __init__(self, generations: Generations) -> None:
-        """generations: those of the topic's sources."""
+    def __init__(self, generations: Generations, now_ns: int) -> None:
+        """Begin without rows.
+
+        - generations: those of the topic's sources.
+        - now_ns: the time at which rows may have expired.
+        """
         self._generations = generations
+        self._now_ns = now_ns
         self._hash = hashlib.blake2b(digest_size=16)
         self.count = 0
-        """The candidates so far."""
+        """The rows so far."""
 
     def add(self, stored: Iterable[Row]) -> None:
-        """Add what is stored next. Raises Malformed."""
-        for row_key, value in stored:
-            candidate = unpack_candidate(row_key, value)
-            if is_in_force(candidate, self._generations):
-                key = key_of(row_key)
-                self.count += 1
-                self._hash.update(_DIGESTED.pack(len(key), candidate.session_id, len(value)))
-                self._hash.update(key)
-                self._hash.update(value)
+        """Add all that is stored of the next keys. Raises Malformed."""
+        for same, row in rows_among(stored, self._generations, self._now_ns):
+            value = pack_candidate(row)
+            self.count += 1
+            self._hash.update(_DIGESTED.pack(len(same), row.session_id, len(value)))
+            self._hash.update(same)
+            self._hash.update(value)
 
     def value(self) -> bytes:
         """Return the digest."""

@@ -13,21 +13,17 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import aclosing
 from functools import partial
 
 from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position, place_at
 from quorate.protocol.delays import LIMBO, REPAIR
 from quorate.protocol.errors import (
-    BrokenAnswer,
     QuorateError,
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import Keying
-from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION, SEQUENCE_MAX
-from quorate.protocol.lineage import Lineage
+from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.ranges import Range
-from quorate.protocol.wire import source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rules.row_lag import RowLag
 from quorate.store.rules.source_state import SourceState
@@ -36,23 +32,21 @@ from quorate.store.storage.interface import Columns, Table, Write
 from quorate.store.storage.state_records import (
     Candidate,
     Progress,
-    pack_candidate,
     pack_progress,
     progress_key,
-    rows_to_write,
     topic_prefix,
 )
 from quorate.store.tasks.executor import Apart
 from quorate.store.tasks.giving_way import give_way
 from quorate.store.tasks.state_large import LargeRows
-from quorate.store.tasks.state_peers import HAS_NONE, Ask, candidate_of, is_too_large
-from quorate.store.tasks.state_progress import Keyed, RowsProgress
+from quorate.store.tasks.state_peers import HAS_NONE, Ask
+from quorate.store.tasks.state_progress import Keyed, RowsProgress, is_in
 from quorate.store.tasks.state_slices import Slice, make_rows
 from quorate.store.tasks.state_sweep import StateSweep
+from quorate.store.tasks.state_takeover import RowsTakeover
 from quorate.store.tasks.state_watchers import KeyWatchers
 from quorate.store.watchers import Selection
 from quorate.transport.delays import delay
-from quorate.v1 import store_pb2 as store_v1
 
 _log = logging.getLogger("quorate.store.tasks.state")
 
@@ -79,7 +73,7 @@ class StateMaking:
         - keying_of: returns the keys of a topic; None: it has none.
         - kept: how far rows had come before, each with the beginning of the keys of its rows.
         - peers: returns the addresses of the other stores.
-        - ask: asks one of them for the rows of a source.
+        - ask: asks one of them for the rows of a topic.
         - remove: removes all rows from one key to another.
         - now_ns: the time of day, which decides when a message has expired.
         """
@@ -87,12 +81,12 @@ class StateMaking:
         self._apart = apart
         self._keying_of = keying_of
         self._peers = peers
-        self._ask = ask
         self._waiting: set[SourceName] = set()
         """The sources whose rows wait for a peer that does not answer."""
         self.keyed = functools.lru_cache(4096)(self._keyed)
         self._progress = RowsProgress(engine.core.sources)
         self._large = LargeRows(engine, apart)
+        self._takeover = RowsTakeover(engine, apart, self._progress, self._large, ask)
         self._lag = RowLag()
         obsolete: dict[bytes, list[int]] = {}
         for prefix, progress in kept:
@@ -102,14 +96,22 @@ class StateMaking:
             else:
                 obsolete.setdefault(prefix, []).append(progress.source.session_id)
         self._sweep = StateSweep(
-            engine, apart, self._progress, self._large, obsolete, self.keyed, remove, now_ns
+            engine,
+            apart,
+            self._progress,
+            self._large,
+            obsolete,
+            self.keyed,
+            remove,
+            self.lacked,
+            now_ns,
         )
         places = {each.source: each.place for each in self._progress}
         self._walk = Walk(Position(places), SEQUENCE_MAX, self._has_keys)
         self._batches_next: dict[SourceName, int] = {}
         """How many batches to read next, so that a slice has about its bytes."""
-        self._due: dict[SourceName, int] = {}
-        """The number that rows must reach before their topic is ready, where they lack it."""
+        self._due: dict[SourceName, Place] = {}
+        """The place that rows must reach before their topic is ready, where they lack it."""
         self._asked: set[str] = set()
         """The topics for which it is known what is due."""
         self._journal_at = engine.core.streams.position
@@ -168,8 +170,11 @@ class StateMaking:
             for source, state in self._engine.core.sources.items():
                 rows = self.progress_of(source) if source.topic == topic else None
                 if rows is not None and rows.place.sequence < (upto := stable_upto(state)):
-                    self._due[source] = upto
-        return all(source.topic != topic for source in self._due)
+                    self._due[source] = place_at(state.lineage, upto)
+        return all(
+            source.topic != topic or self._has_reached(source, place)
+            for source, place in self._due.items()
+        )
 
     def lacked(self, topic: str, position: Position) -> Bookmark | None:
         """Return a place before a position that the rows of a topic have yet to come to.
@@ -281,7 +286,7 @@ class StateMaking:
         lineage = state.lineage
         self._note_lag(state)
         before = self._progress.of(source)
-        if before is not None and not _is_in(before.place, lineage):
+        if before is not None and not is_in(before.place, lineage):
             # Rows of the generation that ended go first, so that none is ever left over.
             await self._sweep.sweep(source.topic, keyed)
             self._progress.forget(source)
@@ -316,68 +321,68 @@ class StateMaking:
         Return whether that was done. A peer that does not answer is asked again later.
         """
         source, lineage = state.name, state.lineage
-        before = self._progress.of(source)
-        progress = None
-        for address in sorted(self._peers()):
-            try:
-                progress = await self._from_peer(address, state, keyed, part)
-            except HAS_NONE:
-                continue
-            except QuorateError as error:
-                if source not in self._waiting:
-                    _log.info("rows of %s wait for the peer at %s: %s", source, address, error)
-                self._waiting.add(source)
-                return False
-            if progress is not None:
-                break
+        # Until it is done, some rows are those of the peer, and some are older.
+        self._due[source] = max(self._due.get(source, NO_PLACE), place_at(lineage, part.last))
+        taken, problem = await self._take_over(state, keyed, part)
+        if problem is not None:
+            if source not in self._waiting:
+                _log.info("rows of %s wait for a peer: %s", source, problem)
+            self._waiting.add(source)
+            return False
         self._waiting.discard(source)
         if self._engine.core.sources.get(source) is not state or state.lineage is not lineage:
             return True
         rows = []
-        if progress is not None:
+        if taken is not None:
             rows.append(self._sweep.forgets_the_past(keyed))
+            self._sweep.has_large(source.topic)
+            made = list(filter(self._is_further, taken))
         else:
+            before = self._progress.of(source)
             left_out = before.left_out if before is not None else 0
-            progress = Progress(source, place_at(lineage, part.last), left_out, part.last)
-        upto = progress.place.sequence
-        self._walk.given(source, _stream(state), Range(part.first, upto))
-        await self._commit(state, keyed, rows, progress)
+            made = [Progress(source, place_at(lineage, part.last), left_out, part.last)]
+        for each in made:
+            self._waiting.discard(each.source)
+            self._goes_on_behind(each)
+        await self._commit(keyed, rows, made)
         self.watchers.changed(source.topic, None)
         self._sweep.hides(source.topic)
         return True
 
-    async def _from_peer(
-        self, address: str, state: SourceState, keyed: Keyed, part: Range
-    ) -> Progress | None:
-        """Take over the rows of a peer, if they have the numbers; return how far they have come.
+    async def _take_over(
+        self, state: SourceState, keyed: Keyed, part: Range
+    ) -> tuple[list[Progress] | None, QuorateError | None]:
+        """Take over the rows of the first peer that has these numbers; return how far they are.
 
-        Raises QuorateError.
+        None: no peer has them; with the problem of one that may have them, if there is one.
         """
-        source, writer = state.name, self._engine.writer
-        request = store_v1.StateCandidatesRequest(
-            protocol_version=PROTOCOL_VERSION,
-            source=source_to_wire(source),
-            keys=keyed.keying.text,
-        )
-        async with aclosing(self._ask(address, request)) as answers:
-            first = await anext(answers)
-            place = Place(first.place.epoch, first.place.sequence)
-            if place.sequence < part.last or first.rows.lacks_upto >= part.last:
-                return None
-            if not place.belongs_to(state.lineage):
-                raise BrokenAnswer(address, f"its rows of {source} are of another stream")
-            async for answer in answers:
-                found = {each.key: candidate_of(source, each) for each in answer.candidates}
-                more: list[Write] = []
-                large = {key: each for key, each in found.items() if is_too_large(source, each)}
-                packed = {
-                    key: pack_candidate(each) for key, each in found.items() if key not in large
-                }
-                rows = rows_to_write(keyed.prefix, source.session_id, packed)
-                for key, candidate in large.items():
-                    more += await self._large_row(keyed, source, key, candidate)
-                await writer.durable(writer.submit(more, sync=False, columns=rows))
-        return Progress(source, place, first.rows.left_out, first.rows.lacks_upto)
+        problem = None
+        for address in sorted(self._peers()):
+            try:
+                taken = await self._takeover.take(address, state, keyed, part)
+            except HAS_NONE:
+                continue
+            except QuorateError as error:
+                problem = error
+                continue
+            if taken is not None:
+                return taken, None
+        return None, problem
+
+    def _is_further(self, theirs: Progress) -> bool:
+        """Return whether rows of a peer have come further, in a stream that is the same here."""
+        state, own = self._engine.core.sources.get(theirs.source), self.progress_of(theirs.source)
+        if state is None or own is None or not is_in(own.place, state.lineage):
+            return False
+        return theirs.place.belongs_to(state.lineage) and own.place.sequence < theirs.place.sequence
+
+    def _goes_on_behind(self, made: Progress) -> None:
+        """Let the walk go on behind rows that were made elsewhere."""
+        source, upto = made.source, made.place.sequence
+        before = self._walk.place(source) or NO_PLACE
+        if before.sequence < upto:
+            stream = _stream(self._engine.core.sources[source])
+            self._walk.given(source, stream, Range(before.sequence + 1, upto))
 
     async def _keep(self, state: SourceState, keyed: Keyed, read: Slice) -> None:
         """Commit the rows of a slice together with how far they have come."""
@@ -393,7 +398,7 @@ class StateMaking:
         more: list[Write] = []
         for key, candidate in read.large.items():
             more += await self._large_row(keyed, source, key, candidate)
-        await self._commit(state, keyed, more, progress, read.rows)
+        await self._commit(keyed, more, [progress], read.rows)
         if self.watchers.has(source.topic):
             self.watchers.changed(source.topic, read.keys)
         if read.hides:
@@ -408,28 +413,35 @@ class StateMaking:
 
     async def _commit(
         self,
-        state: SourceState,
         keyed: Keyed,
         rows: Sequence[Write],
-        progress: Progress,
+        made: Sequence[Progress],
         columns: Columns | None = None,
     ) -> None:
         """Commit rows together with how far they have come. columns: further rows."""
-        source, writer = state.name, self._engine.writer
-        key = progress_key(keyed.prefix, source.session_id)
-        at = Write(Table.STATE, key, pack_progress(progress))
+        writer = self._engine.writer
+        at = [
+            Write(
+                Table.STATE,
+                progress_key(keyed.prefix, each.source.session_id),
+                pack_progress(each),
+            )
+            for each in made
+        ]
         # Nobody waits for these rows: they can be made again, so they need no sync.
-        await writer.durable(writer.submit((*rows, at), sync=False, columns=columns))
-        self._progress.note(progress)
-        self._note_lag(state)
-        self._is_there(state)
+        await writer.durable(writer.submit((*rows, *at), sync=False, columns=columns))
+        for each in made:
+            self._progress.note(each)
+            if (state := self._engine.core.sources.get(each.source)) is not None:
+                self._note_lag(state)
+            self._is_there(each)
         self._tell()
 
-    def _is_there(self, state: SourceState) -> None:
+    def _is_there(self, progress: Progress) -> None:
         """Forget what was due of a source if the rows are that far."""
-        due, progress = self._due.get(state.name), self._progress.of(state.name)
-        if due is not None and progress is not None and progress.place.sequence >= due:
-            del self._due[state.name]
+        due = self._due.get(progress.source)
+        if due is not None and self._has_reached(progress.source, due):
+            del self._due[progress.source]
 
     async def _look(self) -> None:
         """Remove what is of no more use, and forget what has ended with it."""
@@ -447,11 +459,6 @@ async def _within(seconds: float, news: object) -> None:
             await news  # type: ignore[misc]
     except TimeoutError:
         pass
-
-
-def _is_in(place: Place, lineage: Lineage) -> bool:
-    """Return whether a place is in the generation of this lineage."""
-    return place == NO_PLACE or lineage.reaches_back_to(place.epoch)
 
 
 def _stream(state: SourceState) -> Stream:

@@ -1,7 +1,7 @@
 """The rows that peers made: asked for, and read from the wire.
 
-A store that makes its rows anew needs them where retention has let messages go. When it asks, and
-what it takes, is decided in quorate.store.tasks.state.
+A store needs them where retention has let messages go before it had made rows of them. The module
+quorate.store.tasks.state_takeover takes them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 
+from quorate.protocol.bookmarks import Place
 from quorate.protocol.columns import Body
 from quorate.protocol.errors import (
     InvalidArgument,
@@ -21,7 +22,7 @@ from quorate.protocol.framing import head_bytes
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import WHOLE_BATCH_BYTES_MAX
 from quorate.protocol.row_parts import RowJoining
-from quorate.store.storage.state_records import Candidate
+from quorate.store.storage.state_records import Candidate, Progress
 from quorate.transport.channels import OpenChannel
 from quorate.transport.failures import errors_of
 from quorate.v1 import store_pb2 as store_v1
@@ -67,11 +68,18 @@ async def ask_peer(
             call.cancel()
 
 
-def candidate_of(source: SourceName, wire: store_v1.StateCandidate) -> Candidate:
+def progress_of(topic: str, wire: store_v1.RowsPlace) -> Progress:
+    """Return how far the rows of a peer have come in a source of a topic."""
+    source = SourceName(topic, wire.session_id)
+    place = Place(wire.place.epoch, wire.place.sequence)
+    return Progress(source, place, wire.rows.left_out, wire.rows.lacks_upto)
+
+
+def candidate_of(wire: store_v1.StateCandidate) -> Candidate:
     """Return the candidate of a message. Raises CorruptBatch."""
     body = wire.row
     return Candidate(
-        source.session_id,
+        wire.session_id,
         wire.epoch,
         wire.sequence,
         wire.time_ns,

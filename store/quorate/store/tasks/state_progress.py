@@ -8,12 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from quorate.protocol.bookmarks import NO_PLACE, Position
+from quorate.protocol.bookmarks import NO_PLACE, Place, Position
 from quorate.protocol.identity import SourceName
 from quorate.protocol.keying import Keying
+from quorate.protocol.lineage import Lineage
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.state_rows import generation_of
 from quorate.store.storage.state_records import Progress
+
+
+def is_in(place: Place, lineage: Lineage) -> bool:
+    """Return whether a place is in the generation of this lineage."""
+    return place == NO_PLACE or lineage.reaches_back_to(place.epoch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
+from quorate.protocol.bookmarks import Bookmark, Place, Position, place_at
 from quorate.protocol.errors import StorageUnreadable
 from quorate.protocol.identity import SourceName
 from quorate.store.engine import Engine
-from quorate.store.rules.state_rows import to_remove
+from quorate.store.rules.state_rows import Generations, to_remove
 from quorate.store.storage.interface import Table, Write
 from quorate.store.storage.records import Malformed
 from quorate.store.storage.state_records import (
@@ -34,6 +36,25 @@ _STEP_ROWS = 1024
 """The rows that one step of a sweep reads."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Horizon:
+    """The facts of a topic at some time. A sweep removes nothing that left the journal later."""
+
+    retained_from: Mapping[int, int]
+    """The first number kept of each source with rows, by session ID."""
+    generations: Generations
+    stable: Mapping[SourceName, Place]
+    """The last stable message of each source."""
+
+    def kept_from(self, generations: Generations) -> dict[int, int]:
+        """Return the first number kept of each source that is in the same generation now."""
+        return {
+            session_id: first
+            for session_id, first in self.retained_from.items()
+            if generations.get(session_id) == self.generations[session_id]
+        }
+
+
 class StateSweep:
     """The removal of rows of one store."""
 
@@ -46,6 +67,7 @@ class StateSweep:
         obsolete: dict[bytes, list[int]],
         keyed: Callable[[str], Keyed | None],
         remove: Callable[[bytes, bytes], None],
+        lacked: Callable[[str, Position], Bookmark | None],
         now_ns: Callable[[], int],
     ) -> None:
         """Begin with nothing removed.
@@ -54,6 +76,7 @@ class StateSweep:
         - obsolete: the places of rows of other keys, by the beginning of their keys: session IDs.
         - keyed: returns the keys of a topic.
         - remove: removes all rows from one key to another.
+        - lacked: returns a place before a position that the rows of a topic have yet to come to.
         - now_ns: the time of day, which decides when a message has expired.
         """
         self._engine = engine
@@ -62,12 +85,15 @@ class StateSweep:
         self._obsolete = obsolete
         self._keyed = keyed
         self._remove = remove
+        self._lacked = lacked
         self._now_ns = now_ns
         self._hidden = set(progress.topics())
         """The topics that may have candidates that leave their keys without a row."""
         self._large = large
         self._have_large = set(progress.topics())
         """The topics that may have payloads of large rows."""
+        self._horizons: dict[str, _Horizon] = {}
+        """The horizon to which the rows of a topic must come before it is swept."""
         self._looked: dict[str, Mapping[int, int]] = {}
         """The first number kept of each source when the topic was swept last."""
 
@@ -112,11 +138,9 @@ class StateSweep:
         for topic in self._progress.topics():
             keyed = self._keyed(topic)
             assert keyed is not None
-            retained_from = self._progress.retained_from(topic)
-            has_moved = topic in self._hidden and self._looked.get(topic) != retained_from
-            if has_moved or topic in of_ended:
-                self._looked[topic] = retained_from
-                await self.sweep(topic, keyed)
+            horizon = self._passed(topic)
+            if horizon is not None or topic in of_ended:
+                await self.sweep(topic, keyed, horizon)
             if topic in self._have_large and not await self._large.sweep(keyed.prefix):
                 self._have_large.discard(topic)
         gone = []
@@ -130,13 +154,43 @@ class StateSweep:
             await writer.durable(writer.submit((Write(Table.STATE, key, None),), sync=False))
         return gone
 
-    async def sweep(self, topic: str, keyed: Keyed) -> None:
-        """Remove the rows of a topic that are of no more use. Raises StorageFailed, Malformed."""
+    def _passed(self, topic: str) -> _Horizon | None:
+        """Return the horizon up to which what hides others may go; None: nothing may.
+
+        What was stable then may be older than a deletion that leaves the journal, and hidden by it.
+        So the rows must have come to it.
+        """
+        progress, horizon = self._progress, self._horizons.get(topic)
+        sources = self._engine.core.sources
+        if horizon is None:
+            retained_from = progress.retained_from(topic)
+            if topic not in self._hidden or self._looked.get(topic) == retained_from:
+                return None
+            stable = {
+                name: place_at(state.lineage, state.held.stable_upto)
+                for name, state in sources.items()
+                if name.topic == topic
+            }
+            horizon = _Horizon(retained_from, progress.generations(topic), stable)
+            self._horizons[topic] = horizon
+        left = {name: place for name, place in horizon.stable.items() if name in sources}
+        if self._lacked(topic, Position(left)) is not None:
+            return None
+        del self._horizons[topic]
+        self._looked[topic] = horizon.retained_from
+        return horizon
+
+    async def sweep(self, topic: str, keyed: Keyed, horizon: _Horizon | None = None) -> None:
+        """Remove the rows of a topic that are of no more use. Raises StorageFailed, Malformed.
+
+        horizon: up to where what hides others may go; None: it stays.
+        """
         writer, reads, progress = self._engine.writer, self._engine.reads, self._progress
         first, last = rows_of_topic(keyed.prefix)
         while rows := await self._apart(partial(whole_keys, reads, first, last, _STEP_ROWS)):
             first = rows[-1][0] + b"\0"
-            generations, retained_from = progress.generations(topic), progress.retained_from(topic)
+            generations = progress.generations(topic)
+            retained_from = {} if horizon is None else horizon.kept_from(generations)
             useless, hidden_ns = to_remove(rows, generations, retained_from, self._now_ns())
             gone = [Write(Table.STATE, key, None) for key in useless]
             if hidden_ns > self._hidden_ns(keyed):
