@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.console.command import Ran, quorate
-from tests.documents import Document
+from tests.documents import Document, shape
 from tests.store.group import Group
 from tests.store.support import batch
 
@@ -70,12 +70,6 @@ def only(beginning: str) -> tuple[list[str], str]:
 def answered(output: str) -> str:
     """Return what a command shows in a document, without the question that a person answered."""
     return re.sub(r"^.*\[y/N\]: y\n", "", output, flags=re.M)
-
-
-def shape(text: str) -> list[str]:
-    """Return the words of a text. Numbers, paths and widths differ from run to run."""
-    words = re.sub(r"─+", "─", re.sub(r"/\S*/", "/…/", text)).split()
-    return [re.sub(r"[\d,]*\d", "#", word) for word in words]
 
 
 def named(group: Group) -> str:
