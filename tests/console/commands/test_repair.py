@@ -192,6 +192,20 @@ async def test_poison_is_confirmed_recorded_listed_and_removed(group: Group) -> 
         assert (await group.quorate(*asked)).code == 2
 
 
+@pytest.mark.expects_log(COMPLAINTS)
+async def test_poison_names_a_store_that_does_not_answer(group: Group) -> None:
+    await group.fill(0, 49)
+    with_another = ("--stores", f"{group.stores},s3=127.0.0.1:9")
+    mark = ("poison", "add", str(ORDERS), "20", "--reason", "breaks the parser", "--yes")
+    result = await group.quorate(*mark, *with_another)
+    assert result.code == 0, result.err
+    assert "Store s3 does not know this yet, and learns it from the others: " in result.err
+    result = await group.quorate("poison", "list", "-o", "jsonl", *with_another)
+    assert result.code == 10
+    assert [row["messages"] for row in result.rows()] == ["[20, 20]"]
+    assert result.err.startswith("127.0.0.1:9 cannot be reached")
+
+
 def _all_answer_but(to: pytest.MonkeyPatch, silent: str) -> None:
     """All stores but this say that they are in limbo, and know no source."""
 
