@@ -9,6 +9,12 @@ from typing import Any
 _PAGES = Path(__file__).parents[1] / "docs"
 
 
+def shape(text: str) -> list[str]:
+    """Return the words of a text. Numbers, paths and widths differ from run to run."""
+    words = re.sub(r"─+", "─", re.sub(r"/\S*/", "/…/", text)).split()
+    return [re.sub(r"[\d,]*\d", "#", word) for word in words]
+
+
 class Document:
     """One page."""
 

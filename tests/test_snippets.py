@@ -31,7 +31,7 @@ RUN_BY = {
     "docs/queues.md": "tests/queue/test_queues_document.py",
     "docs/receiving.md": "tests/receiver/test_receiving_document.py",
     "docs/replay.md": "tests/subscriber/test_replay_document.py",
-    "docs/security.md": "tests/client/test_tls.py",
+    "docs/security.md": "tests/console/test_security_document.py",
     "docs/sending.md": "tests/client/test_sending_document.py",
     "docs/state.md": "tests/subscriber/test_state_document.py",
     "docs/tutorial.md": "tests/console/test_tutorial.py",

@@ -13,13 +13,10 @@ import grpc.aio
 import pytest
 from tests.certificates import files
 from tests.source.real_stores import RealStores
-from tests.test_documents import DOCS
-from tests.test_snippets import snippets
 
 from quorate.client import Client, SourceOptions, Subscriber, Tls, connect, connect_blocking
 from quorate.client.receiver_events import SourceAttached
 from quorate.console.group.authority import Authority
-from quorate.console.group.certificate_files import CertificateFiles
 from quorate.errors import (
     AccessDenied,
     ConfigurationInvalid,
@@ -249,16 +246,6 @@ async def test_one_store_that_has_expired_is_as_good_as_one_that_is_down(
         async with asyncio.timeout(30):
             while "c" not in (await orders.publish(b"more")).stores:
                 pass
-
-
-def test_the_program_of_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Python of docs/security.md runs where `quorate certificates` was run as it says."""
-    monkeypatch.chdir(tmp_path)
-    CertificateFiles(tmp_path / "pki").issue("desk", ["app.example"])
-    (program,) = (each for each in snippets(DOCS / "security.md") if each.language == "python")
-    names: dict[str, Any] = {}
-    exec(program.code, names)
-    assert names["quorate"]._settings.tls == names["tls"]
 
 
 def test_what_is_no_tls_setting_is_refused(tmp_path: Path) -> None:

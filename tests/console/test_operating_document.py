@@ -12,18 +12,20 @@ from typing import Any
 
 import pytest
 from tests.console.command import Ran, quorate
-from tests.documents import Document
+from tests.documents import Document, shape
 from tests.store.group import Group
 from tests.store.support import batch
 
 from quorate.client import connect
+from quorate.console.group.rules.findings import Kind
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.v1 import messages_pb2 as v1
 
 pytestmark = pytest.mark.processes
 
-CONSOLES = Document("operating").blocks("console")
+PAGE = Document("operating")
+CONSOLES = PAGE.blocks("console")
 ORDERS = SourceName("orders", 1)
 STORES = ("store-a", "store-b", "store-c")
 
@@ -72,12 +74,6 @@ def answered(output: str) -> str:
     return re.sub(r"^.*\[y/N\]: y\n", "", output, flags=re.M)
 
 
-def shape(text: str) -> list[str]:
-    """Return the words of a text. Numbers, paths and widths differ from run to run."""
-    words = re.sub(r"─+", "─", re.sub(r"/\S*/", "/…/", text)).split()
-    return [re.sub(r"[\d,]*\d", "#", word) for word in words]
-
-
 def named(group: Group) -> str:
     return ",".join(f"{name}={address}" for name, address in group.addresses.items())
 
@@ -115,6 +111,11 @@ async def status(group: Group) -> dict[str, Any]:
     result = await run(group, ["status", "-o", "json"])
     read: dict[str, Any] = json.loads(result.out)
     return read
+
+
+def test_each_kind_of_finding_is_named_once() -> None:
+    named = [kind for cells in PAGE.table("`kind`") for kind in re.findall(r"`(.+?)`", cells[0])]
+    assert sorted(named) == sorted(Kind)
 
 
 async def test_what_is_wrong_when_a_store_was_killed(found: Found) -> None:

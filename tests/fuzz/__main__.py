@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.fuzz import lies, live, store
 from tests.fuzz.decoders import targets
-from tests.fuzz.judge import Finding, each_judged
+from tests.fuzz.judge import Finding, each_judged, warnings_found
 
 _TURN_SECONDS = 2.0
 """Seconds of one turn of a decoder, about. A store and its liars have a round in each turn."""
@@ -55,6 +55,12 @@ class Fuzzing:
 
     def turn(self, name: str, first: int, count: int) -> list[Finding]:
         """Feed a target with the inputs of so many seeds, and return what is wrong."""
+        warned: list[Finding] = []
+        with warnings_found(name, first, warned):
+            found = self._fed(name, first, count)
+        return [*found, *warned]
+
+    def _fed(self, name: str, first: int, count: int) -> list[Finding]:
         if name not in self._rounds:
             self.inputs[name] += count
             return each_judged({name: self._decoders[name]}, first, count)

@@ -1,7 +1,8 @@
 """The judge of the fuzzer: runs inputs from seeds, and says which of them break a rule.
 
-The rules: nothing but typed refusals is raised; no input holds a thread up for a second of its
-CPU time; memory does not grow without end. CPU time counts, so that a busy machine fails nothing.
+The rules: nothing but typed refusals is raised; Python warns of nothing at run time; no input holds
+a thread up for a second of its CPU time; memory does not grow without end. CPU time counts, so that
+a busy machine fails nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import re
 import resource
 import time
 import traceback
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tests.fuzz.decoders import REFUSALS, Target
@@ -70,6 +73,14 @@ def judged(name: str, target: Target, seed: int) -> Finding | None:
     if grew > GROWTH_BYTES_MAX:
         return Finding(name, seed, f"took {grew:,} bytes of memory", data)
     return None
+
+
+@contextmanager
+def warnings_found(name: str, seed: int, findings: list[Finding]) -> Iterator[None]:
+    """Add what Python warns of at run time in this block, such as a call that nobody awaited."""
+    with warnings.catch_warnings(record=True, action="always", category=RuntimeWarning) as warned:
+        yield
+    findings += [Finding(name, seed, f"Python warns: {each.message}") for each in warned]
 
 
 def each_judged(targets: Mapping[str, Target], first: int, inputs: int) -> list[Finding]:

@@ -88,3 +88,13 @@ def test_a_position_names_numbers_that_messages_have(sequence: int) -> None:
     place = store_v1.Place(source=source_to_wire(ORDERS), epoch=1, sequence=sequence)
     with pytest.raises(InvalidArgument, match="is not a sequence number"):
         position_from_wire(store_v1.Position(places=[place]))
+
+
+@pytest.mark.expects_log("refused InvalidArgument")
+async def test_no_source_is_noted_as_archived_if_one_is_no_source(client: Client) -> None:
+    """What was begun for the sources before it would never end: Python warns of that."""
+    archived = [store_v1.ArchivedSource(source=source_to_wire(ORDERS), upto=3)]
+    archived.append(store_v1.ArchivedSource(upto=3))
+    request = store_v1.ArchivedRequest(sources=archived, protocol_version=PROTOCOL_VERSION)
+    with pytest.raises(InvalidArgument):
+        await client.call("Archived", request)

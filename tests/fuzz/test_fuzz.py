@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.fuzz import corpus, lies, live, store
 from tests.fuzz.decoders import Target, targets
-from tests.fuzz.judge import each_judged, judged
+from tests.fuzz.judge import Finding, each_judged, judged, warnings_found
 from tests.fuzz.mutation import Mutator
 
 from quorate.client.file_settings import read_file
@@ -51,6 +51,18 @@ def test_a_reader_that_fails_is_found() -> None:
     assert finding is not None
     assert "KeyError in broken" in finding.what
     assert "--target 'broken' --first 3 --inputs 1" in str(finding)
+
+
+def test_a_call_that_nobody_awaits_is_found() -> None:
+    async def never_awaited() -> None:
+        pass
+
+    findings: list[Finding] = []
+    with warnings_found("store", 3, findings):
+        never_awaited()  # type: ignore[unused-coroutine]
+    (finding,) = findings
+    assert "never_awaited' was never awaited" in finding.what
+    assert "--target 'store' --first 3 --inputs 1" in str(finding)
 
 
 def test_the_corpus_is_small_and_has_every_request() -> None:

@@ -10,8 +10,11 @@ from tests.store.support import ORDERS, TRADES, Client, batch, payload, running
 from typer.testing import CliRunner, Result
 
 from quorate.console.commands.dump import _text
+from quorate.console.group.repair import prospect_of_leaving
 from quorate.console.main import app
+from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.wire import source_to_wire
 from quorate.store.storage.interface import Table, Write
 from quorate.store.storage.rocksdb import RocksStorage
@@ -60,6 +63,22 @@ def test_sources_with_ranges_and_receivers_with_positions(directory: Path) -> No
     table = dump(directory).stdout
     assert "[0, 39]" in table
     assert "Receivers" in table
+
+
+async def test_what_is_held_in_several_epochs_is_one_range(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    async with running(path) as node, Client(node.address) as client:
+        await (await client.stream()).append(0, 9)
+        await client.promise(2)
+        await client.begin(Lineage((Term(1, 0), Term(2, 10))))
+        await (await client.open(2)).append(10, 19, epoch=2)
+        status = await client.status()
+    (source,) = json.loads(dump(path, "-o", "json").stdout)["sources"]
+    assert (source["epoch"], source["held"]) == (2, ["[0, 19]"])
+    status.limbo = True
+    store = StoreAddress("s1", node.address)
+    _, said = prospect_of_leaving({store: status}, store, None).lines
+    assert said == f"  {ORDERS}: s1 has [0, 19]"
 
 
 def test_messages_from_a_number_on_so_many(directory: Path) -> None:

@@ -154,6 +154,14 @@ def test_replicas_by_flag_and_in_the_file(environment: dict[str, str]) -> None:
     assert addresses(grouped.layout.also) == ["h:9"]
     write(environment, 'stores = ["a=h:1"]\nalso = ["dr=h:9"]')
     assert addresses(resolve({}, environment=environment).layout.also) == ["h:9"]
+    other = resolve({}, also="east=h:8,west=h:7", environment=environment).layout
+    assert addresses(other.stores) == ["h:1", "h:8", "h:7"]
+    assert addresses(other.also) == ["h:8", "h:7"]
+    by_variable = resolve(
+        {}, also="dr=h:9", environment={**environment, "QUORATE_STORES": "b=h:2"}
+    ).layout
+    assert addresses(by_variable.stores) == ["h:2", "h:9"]
+    assert str(by_variable.policy) == "stores (quorum of b)"
 
 
 @pytest.mark.parametrize(
@@ -162,6 +170,8 @@ def test_replicas_by_flag_and_in_the_file(environment: dict[str, str]) -> None:
         {"stores": "a:1", "groups": ["g=a:1"]},
         {"intergroup": "all"},
         {"also": "dr=h:9"},
+        {"stores": "a:1", "also": "h"},
+        {"stores": "a=h:1", "also": "a=h:2"},
         {"groups": ["g=a:1"], "intergroup": "most"},
     ],
 )

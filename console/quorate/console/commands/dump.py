@@ -16,6 +16,7 @@ from quorate.console.ui.exits import OUTPUT_KEY, say
 from quorate.console.ui.output import Output, print_json, print_jsonl, print_table
 from quorate.protocol.exit_codes import FAILED
 from quorate.protocol.identity import SourceName, parse_session_id
+from quorate.protocol.ranges import Range, RangeSet
 
 if TYPE_CHECKING:
     from quorate.store.offline import OfflineSource, OfflineStore
@@ -183,7 +184,7 @@ def _source_row(source: OfflineSource) -> dict[str, Any]:
         "topic": source.name.topic,
         "session_id": f"{source.name.session_id:#x}",
         "epoch": max((term.epoch for term in source.lineage.terms), default=0),
-        "held": [f"[{each.first}, {each.last}]" for each in source.held],
+        "held": [*map(str, RangeSet(Range(each.first, each.last) for each in source.held))],
         "holes": [str(each) for each in source.holes],
         "lost": [str(each) for each in source.lost],
         "stable_upto": source.stable_upto,

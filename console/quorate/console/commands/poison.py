@@ -26,7 +26,7 @@ from quorate.console.ui.settings import (
     GroupSettings,
     resolve,
 )
-from quorate.protocol.exit_codes import FAILED
+from quorate.protocol.exit_codes import FAILED, UNHEALTHY
 from quorate.protocol.figures import counted
 
 if TYPE_CHECKING:
@@ -104,16 +104,23 @@ def show(
     output: OutputFormat = None,
     timeout: Timeout = None,
 ) -> None:
-    """Show the marked messages, with who marked them and why, and the stores that know it."""
+    """Show the marked messages, with who marked them and why, and the stores that know it.
+
+    Exit 10 if a store does not answer, 69 if none does.
+    """
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
 
-    from quorate.console.group.poison import marked, reached
+    from quorate.console.group.poison import marked, reached, silent
     from quorate.console.group.status import ask_all, too_few
 
     answers = run(lambda: ask_all(settings.stores, settings.timeout))
     if not reached(answers):
         raise too_few("Listing the marks", answers)
     _print(settings, "Poison", marked(answers))
+    for error in (unanswered := silent(answers)).values():
+        say(str(error), style="bold red")
+    if unanswered:
+        raise typer.Exit(UNHEALTHY)
 
 
 def _decide(
@@ -126,7 +133,7 @@ def _decide(
     yes: bool,
 ) -> None:
     """Make the stores record a decision, once it is confirmed."""
-    from quorate.console.group.poison import check_known, mark, reached
+    from quorate.console.group.poison import check_known, mark, reached, silent
     from quorate.console.group.repair import parse_range, parse_source
     from quorate.console.group.status import ask_all, too_few
 
@@ -141,6 +148,8 @@ def _decide(
     said = f"{reason} (said by {getpass.getuser()})"
     rows = run(lambda: mark(answers, name, part, decision, said, settings.timeout))
     _print(settings, "Recorded", rows)
+    for store, error in silent(answers).items():
+        say(f"Store {store.name} does not know this yet, and learns it from the others: {error}")
     if not any(row["recorded"] for row in rows):
         raise typer.Exit(FAILED)
 

@@ -51,7 +51,7 @@ def readmit(
     name = parse_source(source) if source is not None else None
     check_reason(reason)
     answers = run(lambda: ask_all(settings.stores, settings.timeout))
-    found = named_store(answers, store)
+    found = named_store(answers, store, "NAME")
     for line in prospect_of_leaving(answers, found, name).lines:
         say(line)
     confirm(RECORD, yes)

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 from quorate.console.group.repair import Row, have_recorded, source_in
-from quorate.console.group.rules.source_status import name_of
+from quorate.console.group.rules.poison_marks import decisions, marks
 from quorate.protocol.errors import InvalidArgument, QuorateError
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
-from quorate.protocol.ranges import Range, RangeSet
+from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_to_wire
 from quorate.v1.store_pb2 import (
-    POISON_MARKED,
     AcceptLossRequest,
-    LossRecord,
     Poison,
     SourceStatus,
     StatusResponse,
@@ -40,19 +37,16 @@ def check_known(answers: Answers, source: SourceName, part: Range) -> None:
 
 def marked(answers: Answers) -> list[Row]:
     """Return a row for each mark that counts, with the stores where it does."""
-    rows: dict[tuple[str, int, int, int], Row] = {}
-    for answer in _statuses(answers):
-        for status in answer.sources:
-            name = name_of(status)
-            poisoned = RangeSet(Range(each.first, each.last) for each in status.poisoned)
-            for record in _records(answer, name):
-                if record.poison != POISON_MARKED:
-                    continue
-                for part in poisoned.both(RangeSet([Range(record.first, record.last)])):
-                    key = (str(name), part.first, part.last, record.time_ns)
-                    row = rows.setdefault(key, _row(name, part, record))
-                    row["stores"].append(answer.store_name)
-    return [rows[key] for key in sorted(rows)]
+    return [
+        {
+            "source": str(each.source),
+            "messages": str(each.part),
+            "reason": each.reason,
+            "time": each.moment,
+            "stores": each.stores,
+        }
+        for each in marks(answers)
+    ]
 
 
 async def mark(
@@ -64,7 +58,7 @@ async def mark(
     timeout: float,
 ) -> list[Row]:
     """Make the stores that answered record a mark or a removal. Return the answer of each."""
-    known = [each.time_ns for answer in _statuses(answers) for each in _records(answer, source)]
+    known = [each.time_ns for answer in _statuses(answers) for each in decisions(answer, source)]
     request = AcceptLossRequest(
         source=source_to_wire(source),
         first=part.first,
@@ -83,25 +77,14 @@ def reached(answers: Answers) -> Sequence[StoreAddress]:
     return [store for store, each in answers.items() if not isinstance(each, QuorateError)]
 
 
+def silent(answers: Answers) -> dict[StoreAddress, QuorateError]:
+    """Return the stores that did not answer, and why."""
+    return {store: each for store, each in answers.items() if isinstance(each, QuorateError)}
+
+
 def _statuses(answers: Answers) -> list[StatusResponse]:
     return [each for each in answers.values() if not isinstance(each, QuorateError)]
 
 
-def _records(answer: StatusResponse, source: SourceName) -> list[LossRecord]:
-    wire = source_to_wire(source)
-    return [each for each in answer.accepted_losses if each.poison and each.source == wire]
-
-
 def _known_upto(status: SourceStatus) -> int:
     return max(status.stable_upto, *(each.last for each in status.held), -1)
-
-
-def _row(source: SourceName, part: Range, record: LossRecord) -> Row:
-    when = datetime.fromtimestamp(record.time_ns / 1e9, UTC)
-    return {
-        "source": str(source),
-        "messages": str(part),
-        "reason": record.reason,
-        "time": when.isoformat(timespec="seconds"),
-        "stores": [],
-    }

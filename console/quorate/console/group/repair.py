@@ -182,11 +182,11 @@ def prospect_of_loss(
 def named_store(
     answers: Mapping[StoreAddress, StatusResponse | QuorateError],
     name: str,
-    option: str = "--store",
+    argument: str,
 ) -> StoreAddress:
     """Return the store of this name, its own or the configuration's, or at this address.
 
-    option: the option of the command that named the store. Raises InvalidArgument.
+    argument: the argument of the command that named the store. Raises InvalidArgument.
     """
     known: list[str] = []
     for store, answer in answers.items():
@@ -194,7 +194,7 @@ def named_store(
         if name in (own, store.name, store.address):
             return store
         known.append(own)
-    raise InvalidArgument(option, f"{name!r} is none of {', '.join(known)}")
+    raise InvalidArgument(argument, f"{name!r} is none of {', '.join(known)}")
 
 
 def prospect_of_leaving(
@@ -213,7 +213,7 @@ def prospect_of_leaving(
     if not answer.limbo and not any(each.limbo for each in asked):
         where = f" for {source}" if source is not None else ""
         detail = f"{answer.store_name} is not in limbo{where}: there is nothing to leave"
-        raise InvalidArgument("--store", detail)
+        raise InvalidArgument("NAME", detail)
     what = str(source) if source is not None else "every source, also unknown ones"
     lines = [
         f"Store {answer.store_name} would vouch for what it lacks of {what}, though it has heard "
@@ -242,8 +242,9 @@ def prospect_of_leaving(
 def _held_text(found: SourceStatus | None) -> str:
     if found is None:
         return "does not know it"
-    held = ", ".join(str(Range(item.first, item.last)) for item in found.held) or "nothing"
-    return f"has {held}" + (" (in limbo)" if found.limbo else "")
+    held = RangeSet(Range(item.first, item.last) for item in found.held)
+    has = ", ".join(map(str, held)) or "nothing"
+    return f"has {has}" + (" (in limbo)" if found.limbo else "")
 
 
 def source_in(answer: StatusResponse, source: SourceName) -> SourceStatus | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -122,7 +122,7 @@ def resolve(
     """
     environment = os.environ if environment is None else environment
     flags = {"stores": stores, "output": output, "timeout": timeout}
-    chosen = _chosen(meta, flags, groups, intergroup, also, environment)
+    chosen = _chosen(meta, flags, groups, intergroup, environment)
     if "layout" not in chosen:
         raise InvalidArgument(
             "stores",
@@ -136,8 +136,9 @@ def resolve(
 
         check_files(tls)
         os.environ.update(environment_of(tls))
+    layout: Layout = chosen["layout"]
     return GroupSettings(
-        chosen["layout"],
+        layout if also is None else _with_replicas(layout, also),
         meta[OUTPUT_KEY],
         chosen.get("timeout", TIMEOUT_SECONDS),
         chosen.get("previous", ()),
@@ -149,7 +150,7 @@ def resolve(
 
 def resolve_output(meta: dict[str, Any], output: Output | None) -> Output:
     """Return the output format of a call that needs no stores. Raises as `resolve` does."""
-    _chosen(meta, {"output": output}, (), None, None, os.environ)
+    _chosen(meta, {"output": output}, (), None, os.environ)
     form: Output = meta[OUTPUT_KEY]
     return form
 
@@ -159,14 +160,13 @@ def _chosen(
     flags: Mapping[str, Any],
     groups: Sequence[str],
     intergroup: str | None,
-    also: str | None,
     environment: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the values of flags, variables and the file, in this order of precedence."""
     if flags["output"] is not None:
         meta[OUTPUT_KEY] = flags["output"]
     chosen = {key: _from_flag(key, value) for key, value in flags.items() if value is not None}
-    chosen |= _from_flags(chosen.pop("stores", None), groups, intergroup, also)
+    chosen |= _from_flags(chosen.pop("stores", None), groups, intergroup)
     if (table := meta.get(TLS_KEY)) is not None:
         chosen["tls"] = Tls(**table)
     for layer in (_from_environment(environment), _from_file(environment)):
@@ -188,20 +188,25 @@ def _from_flags(
     stores: tuple[StoreAddress, ...] | None,
     groups: Sequence[str],
     intergroup: str | None,
-    also: str | None,
 ) -> dict[str, Any]:
     if stores is not None and groups:
         raise InvalidArgument("--stores", "cannot go with --group; name the stores in a group")
     if stores is not None:
-        return {"layout": Layout.plain(stores, also=also or ())}
+        return {"layout": Layout.plain(stores)}
     if groups:
-        made = map(parse_group, groups)
-        return {"layout": Layout.of(*made, rule=intergroup or "any", also=also or ())}
+        return {"layout": Layout.of(*map(parse_group, groups), rule=intergroup or "any")}
     if intergroup is not None:
         raise InvalidArgument("--intergroup", "needs --group")
-    if also is not None:
-        raise InvalidArgument("--also", "needs --stores or --group")
     return {}
+
+
+def _with_replicas(layout: Layout, also: str) -> Layout:
+    """Return a layout with these replicas, in place of those that it has."""
+    members = tuple(store for store in layout.stores if store not in layout.also)
+    try:
+        return replace(layout, stores=(*members, *read_stores(also)))
+    except InvalidArgument as error:
+        raise InvalidArgument("--also", error.detail) from None
 
 
 def check_variables(environment: Mapping[str, str]) -> None:

@@ -125,7 +125,7 @@ class NotLost(QuorateError):
 
     def describe(self) -> str:
         return (
-            f"Store {self.store} does not record [{self.first}, {self.last}] of {self.source} as "
-            f"lost: {self.detail}. Nothing was recorded there. Check `quorate status`, and name "
-            "only messages that no store has."
+            f"[{self.first}, {self.last}] of {self.source} is not recorded as lost at "
+            f"{self.store}: {self.detail}. Check `quorate status`, and name only messages that no "
+            "store has."
         )

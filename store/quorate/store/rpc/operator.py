@@ -105,7 +105,8 @@ class Upkeep:
         """
         if (count := len(request.sources)) > ARCHIVED_SOURCES_MAX:
             raise InvalidArgument("sources", f"{count} are more than {ARCHIVED_SOURCES_MAX}")
-        noted = (self._note_archived(source_from_wire(e.source), e.upto) for e in request.sources)
+        named = [(source_from_wire(each.source), each.upto) for each in request.sources]
+        noted = (self._note_archived(*each) for each in named)
         return store_v1.ArchivedResponse(answers=await asyncio.gather(*noted))
 
     async def _note_archived(self, source: SourceName, upto: int) -> store_v1.ArchivedAnswer:

@@ -33,6 +33,8 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.wire import begin_to_wire
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY, HeldRange
 from quorate.v1.store_pb2 import (
+    POISON_MARKED,
+    POISON_REMOVED,
     Conflict,
     LossRecord,
     PeerStatus,
@@ -333,6 +335,29 @@ def test_what_people_should_know_makes_no_group_unhealthy() -> None:
         "An operator accepted at store b that [3, 5] of /0x0 is lost",
         "An operator settled a conflict at store b: [3, 5] of /0x0 is as a has it",
     ]
+
+
+def test_a_mark_of_poison_is_one_note_while_it_counts() -> None:
+    marked = LossRecord(first=3, last=5, poison=POISON_MARKED, reason="bad; Ada", time_ns=10**18)
+    removed = LossRecord(
+        first=5, last=5, poison=POISON_REMOVED, reason="mended; Ada", time_ns=10**18 + 1
+    )
+    one, other = pair()
+    for answer in (one, other):
+        for record in (marked, removed):
+            added = answer.accepted_losses.add()
+            added.CopyFrom(record)
+            added.source.CopyFrom(answer.sources[0].information.source)
+        answer.sources[0].poisoned.add(first=3, last=4)
+    finding = only(found(one, other))
+    assert (finding.kind, finding.severity) == (Kind.POISON, Severity.NOTE)
+    assert finding.what == (
+        "[3, 4] of orders/0x10 is poison at a, b (2001-09-09T01:46:40+00:00; bad; Ada)."
+    )
+    assert "`quorate poison remove orders/0x10 3-4 --reason WHY`" in finding.next
+    for answer in (one, other):
+        answer.sources[0].ClearField("poisoned")
+    assert found(one, other) == []
 
 
 def test_calls_that_were_denied_of_late_and_long_ago() -> None:

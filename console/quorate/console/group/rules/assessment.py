@@ -16,6 +16,7 @@ from quorate.console.group.rules.agreement import (
     versions_differ,
 )
 from quorate.console.group.rules.findings import Bounds, Finding, worst_first
+from quorate.console.group.rules.poison_marks import of_poison
 from quorate.console.group.rules.queue_findings import of_queues
 from quorate.console.group.rules.queue_reports import Answers as QueueAnswers
 from quorate.console.group.rules.source_findings import Tails, of_source, of_subscription
@@ -74,4 +75,5 @@ def assess(look: Look, bounds: Bounds, earlier: Tails) -> list[Finding]:
         for each in subscriptions:
             found += of_subscription(name, each, bounds)
     found += of_queues(look.queues, bounds)
+    found += of_poison(look.answers)
     return worst_first(found)

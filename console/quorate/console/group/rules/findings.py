@@ -56,6 +56,7 @@ class Kind(enum.StrEnum):
     DAMAGE = "damage"
     DENIED = "denied"
     LOSS = "loss"
+    POISON = "poison"
 
 
 _SEVERITIES = tuple(Severity)

@@ -21,7 +21,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import NOTHING
-from quorate.v1.store_pb2 import POISON_MARKED, LossRecord, StatusResponse
+from quorate.v1.store_pb2 import LossRecord, StatusResponse
 
 _MIB = 1024 * 1024
 _DAY_SECONDS = 86_400.0
@@ -177,7 +177,8 @@ def signs(answer: StatusResponse, bounds: Bounds, silent_at: Collection[str]) ->
             "it with an `[[access]]` rule.",
         )  # fmt: skip
     for loss in answer.accepted_losses:
-        yield _loss(name, loss)
+        if not loss.poison:
+            yield _loss(name, loss)
 
 
 def _certificate(answer: StatusResponse, bounds: Bounds) -> Iterator[Finding]:
@@ -206,9 +207,6 @@ def _loss(store: str, loss: LossRecord) -> Finding:
         what = f"An operator had store {store} leave limbo" + (
             f" for{whose[3:]}" if loss.HasField("source") else ""
         )
-    elif loss.poison:
-        says = "is poison" if loss.poison == POISON_MARKED else "is no longer poison"
-        what = f"An operator said at store {store} that {part} {says}"
     elif loss.kept:
         what = f"An operator settled a conflict at store {store}: {part} is as {loss.kept} has it"
     else:
