@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.store.support import ORDERS, Client, running
 
-from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.errors import InvalidArgument, SourceActive
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION, SEQUENCE_MAX
 from quorate.protocol.wire import position_from_wire, source_to_wire
 from quorate.transport.failures import errors_of
@@ -98,3 +98,13 @@ async def test_no_source_is_noted_as_archived_if_one_is_no_source(client: Client
     request = store_v1.ArchivedRequest(sources=archived, protocol_version=PROTOCOL_VERSION)
     with pytest.raises(InvalidArgument):
         await client.call("Archived", request)
+
+
+@pytest.mark.expects_log("refused SourceActive")
+async def test_a_source_may_be_protected_for_longer_than_there_are_milliseconds(
+    client: Client,
+) -> None:
+    lifetimes = v1.Lifetimes(activity_timeout_seconds=1.7e308)
+    await (await client.open(lifetimes=lifetimes)).close()
+    with pytest.raises(SourceActive):
+        await client.promise(2, instance=b"other")

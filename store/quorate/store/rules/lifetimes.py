@@ -26,6 +26,10 @@ GLANCE_SECONDS_MAX = 5.0
 """More than this between two looks was not observed: the process was paused, or the host slept."""
 
 
+_NAMED_SECONDS_MAX = 1e12
+"""The longest time in seconds that an error names. Clients may ask for longer ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
     """How long an identity is protected and kept, in seconds after its last sign of life."""
@@ -71,7 +75,7 @@ def asked_lifetimes(activity_timeout: float, state_lifetime: float) -> Lifetimes
 
 def milliseconds(seconds: float) -> int:
     """Return the time for which an identity is protected, as errors name it."""
-    return STREAM_IS_OPEN if seconds == inf else ceil(seconds * 1000)
+    return STREAM_IS_OPEN if seconds == inf else ceil(min(seconds, _NAMED_SECONDS_MAX) * 1000)
 
 
 class Owner(enum.IntEnum):
