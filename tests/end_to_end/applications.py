@@ -162,16 +162,22 @@ class SourceApplication(Application):
             tell("event", type(event).__name__, facts)
 
     async def send(self, count: int, size: int = 100) -> None:
-        """Send so many messages, in one go."""
+        """Send so many messages, in one go, once enough stores take the stream.
+
+        On a busy machine a store that is up may be silent for a moment.
+        """
+        await self._send(count, size, wait_quorum=True)
+
+    async def _send(self, count: int, size: int, *, wait_quorum: bool) -> None:
         before = self._sent + 1
         payloads = [self._made(size) for _ in range(count)]
-        numbers = await self.source.send_many(payloads)
+        numbers = await self.source.send_many(payloads, wait_quorum=wait_quorum)
         self._accepted(numbers.start, range(before, self._sent + 1))
 
     async def try_to_send(self) -> None:
         """Send a message, and say so if it is refused."""
         try:
-            await self.send(1)
+            await self._send(1, 100, wait_quorum=False)
         except QuorateError as error:
             tell_error(error)
 
@@ -228,7 +234,8 @@ class SourceApplication(Application):
                             number = await self.source.send(self._made(size))
                             self._accepted(number, range(self._sent, self._sent + 1))
                     case 1:
-                        await self.send(choice.randrange(1, 200), min(size, 1000))
+                        count = choice.randrange(1, 200)
+                        await self._send(count, min(size, 1000), wait_quorum=False)
                     case 2:
                         self.beside(self._publish())
                     case 3:
