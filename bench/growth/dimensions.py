@@ -22,6 +22,8 @@ PAYLOAD = bytes(100)
 FILLING = bytes(10_000)
 """A message that makes the journal larger."""
 CHUNK = 100
+SLICE = 200
+"""The sources that are opened at the same time."""
 GB = 10**9
 KEYED = "keyed"
 TOPICS = f'[[topic]]\npattern = "{KEYED}"\nkeys = "$key"\n'
@@ -62,8 +64,9 @@ async def sources(group: Group, sizes: Sequence[float]) -> Steps:
     client, opened = await group.client(), list[Source]()
 
     for size in sizes:
-        numbers = range(len(opened), int(size))
-        opened += await asyncio.gather(*(group.source(client, f"growth.{n}") for n in numbers))
+        while len(opened) < size:
+            numbers = range(len(opened), min(len(opened) + SLICE, int(size)))
+            opened += await asyncio.gather(*(group.source(client, f"growth.{n}") for n in numbers))
         yield size, partial(_publish_in_turn, opened)
 
 
