@@ -208,9 +208,13 @@ class Source:
         """
         if self._slow:
             raise always_waits()
+        has_attributes = key is not None or properties is not None or expires is not None
+        if not has_attributes and len(as_bytes(payload)) <= self._window.usual_bytes_max:
+            return self.send(payload, timeout=0)
         message = Outgoing(payload, key, properties or {}, expires)
-        check_usual(one_ready(*checked_one(message, self._window.limit, time_ns())))
-        return self.send(payload, key, properties, expires, timeout=0)
+        ready = one_ready(*checked_one(message, self._window.limit, time_ns()))
+        check_usual(ready)
+        return self._send_all(ready, timeout=0, wait_quorum=False).start
 
     def delete(
         self,
