@@ -506,13 +506,13 @@ class Keeper:
             return await self._deregister_receiver(source, receiver, epoch, instance)
         state, answer = self._core.sources.get(source), store_v1.DeregisterResponse()
         answer.last_sequence = NOTHING
+        if (known := self._core.known(source)) is not None:
+            self._identities.gave_up(known, epoch, unused_promise_to)
         if state is None:
-            known = self._identities.ended.get(source)
-            if known is not None and known.state.registration.promised_to == unused_promise_to:
-                self._identities.gave_up(known.state, epoch, unused_promise_to)
-                self._identities.give_reg_id_back(known, self._core.reg_ids)
+            ended = self._identities.ended.get(source)
+            if ended is not None and ended.state.registration.promised_to == unused_promise_to:
+                self._identities.give_reg_id_back(ended, self._core.reg_ids)
             return answer
-        self._identities.gave_up(state, epoch, unused_promise_to)
         answer.reg_id = state.reg_id
         if is_unused(state, epoch, unused_promise_to):
             _log.info("%s is forgotten: it never began", source)
