@@ -92,7 +92,7 @@ def test_a_position_names_numbers_that_messages_have(sequence: int) -> None:
 
 @pytest.mark.expects_log("refused InvalidArgument")
 async def test_no_source_is_noted_as_archived_if_one_is_no_source(client: Client) -> None:
-    """What was begun for the sources before it would never end: Python warns of that."""
+    """A refusal leaves no call behind that began and never ends. Python would warn of one."""
     archived = [store_v1.ArchivedSource(source=source_to_wire(ORDERS), upto=3)]
     archived.append(store_v1.ArchivedSource(upto=3))
     request = store_v1.ArchivedRequest(sources=archived, protocol_version=PROTOCOL_VERSION)
