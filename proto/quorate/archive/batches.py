@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quorate.archive.parts import Picked
+from quorate.archive.rules.parts import Picked
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import encode_batch, read_header

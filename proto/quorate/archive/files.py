@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from quorate.archive.data_file import DataFile
 from quorate.archive.location import Location, plain_text
+from quorate.archive.rules.data_file import DataFile
 from quorate.protocol.errors import ArchiveInvalid
 
 _OPEN_MAX = 32

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from google.protobuf.message import DecodeError
 
-from quorate.archive.source import ArchivedSource, BatchMark
+from quorate.archive.rules.source import ArchivedSource, BatchMark
 from quorate.protocol.errors import ArchiveInvalid, ArchiveNewer, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term

@@ -12,8 +12,8 @@ from heapq import heappop, heappush
 from math import ceil
 
 from quorate.archive.files import Run
-from quorate.archive.parts import Hole, Part, Passed, Picked
 from quorate.archive.reading import Archive
+from quorate.archive.rules.parts import Hole, Part, Passed, Picked
 from quorate.archive.wanted import tests_of
 from quorate.protocol.answers import Piece
 from quorate.protocol.filters.bounds import NO_BOUNDS, Bounds

@@ -22,11 +22,11 @@ from quorate.archive.batches import (
     marked_of,
     picked_of,
 )
-from quorate.archive.data_file import DataFile, session_text
 from quorate.archive.files import Files, Run
 from quorate.archive.location import Location
-from quorate.archive.parts import Picked
-from quorate.archive.source import ArchivedSource
+from quorate.archive.rules.data_file import DataFile, session_text
+from quorate.archive.rules.parts import Picked
+from quorate.archive.rules.source import ArchivedSource
 from quorate.archive.table import Table
 from quorate.archive.wanted import RowTest
 from quorate.protocol.answers import Piece

@@ -32,15 +32,15 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction
 
 from quorate.archive import histories
-from quorate.archive.data_file import DataFile
-from quorate.archive.layout import (
+from quorate.archive.location import Location, make_directories, plain_text, storage
+from quorate.archive.rules.data_file import DataFile
+from quorate.archive.rules.layout import (
     SOURCES,
     partition_directory_bytes,
     sources_file,
     transaction_of,
 )
-from quorate.archive.location import Location, make_directories, plain_text, storage
-from quorate.archive.source import ArchivedSource
+from quorate.archive.rules.source import ArchivedSource
 from quorate.protocol.errors import ArchiveChanged, ArchiveInvalid, ArchiveUnusable, InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range

@@ -9,11 +9,8 @@ from typing import Any
 
 from quorate.pipeline.archive.falling_through import StoresAndArchive
 from quorate.pipeline.archive.tasks import Entry
-from quorate.pipeline.stores.client import (
-    Catalogue,
-    KnownSource,
-    Stores,
-)
+from quorate.pipeline.rules.known_source import KnownSource
+from quorate.pipeline.stores.client import Catalogue, Stores
 from quorate.pipeline.timeouts import TIMEOUTS, Timeouts
 from quorate.protocol.answers import Piece
 from quorate.protocol.attributes import checked_attributes

@@ -28,7 +28,7 @@ from tests.pipeline.group import Group, numbered
 
 from quorate.archive.location import Location
 from quorate.archive.reading import Archive
-from quorate.archive.source import BatchMark
+from quorate.archive.rules.source import BatchMark
 from quorate.archive.table import Table
 from quorate.pipeline import schema
 from quorate.pipeline.archive.archiving import ArchiveReport, archive

@@ -25,11 +25,11 @@ from quorate.pipeline import schema
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.falling_through import StoresAndArchive
 from quorate.pipeline.read.ranges import read_part
-from quorate.pipeline.stores.client import Stores
-from quorate.pipeline.stores.planning import (
+from quorate.pipeline.rules.planning import (
     Part,
     SourceRange,
 )
+from quorate.pipeline.stores.client import Stores
 from quorate.protocol.errors import ArchiveDiffers, MissingMessages
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet

@@ -19,8 +19,8 @@ from tests.pipeline.archive.support import (
 from tests.pipeline.archive.test_archiving import newest, run
 
 from quorate.archive.history import History
-from quorate.archive.parts import Hole, Part, Passed, Picked
 from quorate.archive.reading import Archive
+from quorate.archive.rules.parts import Hole, Part, Passed, Picked
 from quorate.pipeline.archive.upkeep import compact
 from quorate.protocol.answers import Piece
 from quorate.protocol.attributes import checked_attributes

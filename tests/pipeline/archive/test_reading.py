@@ -15,8 +15,8 @@ from tests.pipeline.archive.test_archiving import newest, run
 from quorate.archive.files import Files
 from quorate.archive.history import History
 from quorate.archive.location import Location
-from quorate.archive.parts import Picked
 from quorate.archive.reading import Archive
+from quorate.archive.rules.parts import Picked
 from quorate.pipeline import schema
 from quorate.pipeline.archive.upkeep import compact
 from quorate.pipeline.stores.decoding import record_batches

@@ -17,8 +17,8 @@ from quorate.pipeline.jobs.command import run_backtest
 from quorate.pipeline.jobs.merging import MESSAGES_MAX, merged, pieces
 from quorate.pipeline.jobs.replay import Position, Replayed
 from quorate.pipeline.read.ranges import read_part
+from quorate.pipeline.rules.planning import Part, SourceRange
 from quorate.pipeline.schema import ARROW
-from quorate.pipeline.stores.planning import Part, SourceRange
 from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout

@@ -20,8 +20,8 @@ from quorate.pipeline.jobs.replay_sinks import (
     FunctionSink,
     TopicsSink,
 )
+from quorate.pipeline.rules.resuming import session_id
 from quorate.pipeline.stores.client import Stores
-from quorate.pipeline.write.resuming import session_id
 from quorate.pipeline.write.writing import LoopThread
 from quorate.protocol.attributes import Attributes
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge

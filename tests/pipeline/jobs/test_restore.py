@@ -16,7 +16,7 @@ from tests.pipeline.archive.support import here
 from tests.pipeline.group import SESSION, Group, numbered, until
 
 from quorate.archive.reading import Archive
-from quorate.archive.source import ArchivedSource
+from quorate.archive.rules.source import ArchivedSource
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.tasks import Entry, Run, on_spark
 from quorate.pipeline.errors import MessagesGone

@@ -23,7 +23,7 @@ from quorate.pipeline.jobs.stats import (
     check_gap,
     report,
 )
-from quorate.pipeline.stores.planning import SourceRange, plan
+from quorate.pipeline.rules.planning import SourceRange, plan
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term

@@ -13,15 +13,13 @@ from quorate.pipeline.read.ranges import (
     ends_at,
     read_part,
 )
-from quorate.pipeline.schema import ARROW
-from quorate.pipeline.stores.client import (
-    KnownSource,
-    Stores,
-)
-from quorate.pipeline.stores.planning import (
+from quorate.pipeline.rules.known_source import KnownSource
+from quorate.pipeline.rules.planning import (
     Part,
     SourceRange,
 )
+from quorate.pipeline.schema import ARROW
+from quorate.pipeline.stores.client import Stores
 from quorate.protocol.answers import Piece
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName

@@ -13,13 +13,8 @@ from typer.testing import CliRunner
 
 from quorate.console import main
 from quorate.pipeline.jobs.audit import audit
-from quorate.pipeline.stores.client import (
-    KnownSource,
-    Stores,
-    _merge,
-    nobody,
-    stub_of,
-)
+from quorate.pipeline.rules.known_source import KnownSource
+from quorate.pipeline.stores.client import Stores, _merge, nobody, stub_of
 from quorate.pipeline.timeouts import Timeouts
 from quorate.protocol.begin import BeginRecord
 from quorate.protocol.errors import NotAStore, Unreachable, VersionMismatch

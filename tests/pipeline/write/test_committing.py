@@ -8,7 +8,12 @@ import pytest
 from tests.pipeline.group import Group, until
 
 from quorate.pipeline.errors import RowsUnaccounted
-from quorate.pipeline.write.chunks import Rows
+from quorate.pipeline.rules.chunks import Rows
+from quorate.pipeline.rules.resuming import (
+    WriteBatch,
+    WriteMarker,
+    session_id,
+)
 from quorate.pipeline.write.committing import (
     TaskMessage,
     abort_batch,
@@ -19,11 +24,6 @@ from quorate.pipeline.write.leftovers import newest_markers
 from quorate.pipeline.write.options import (
     WriteOptions,
     write_options,
-)
-from quorate.pipeline.write.resuming import (
-    WriteBatch,
-    WriteMarker,
-    session_id,
 )
 from quorate.pipeline.write.writing import (
     Attempt,

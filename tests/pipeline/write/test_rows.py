@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from quorate.pipeline.write.chunks import Rows
+from quorate.pipeline.rules.chunks import Rows
 from quorate.pipeline.write.rows import (
     check_columns,
     rows_by_topic,

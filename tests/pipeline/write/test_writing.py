@@ -13,14 +13,14 @@ from tests import seams
 from tests.source.real_stores import RealStores
 
 from quorate.pipeline.errors import AttemptSuperseded, MessagesGone, RowsDiffer, WriteNotOurs
-from quorate.pipeline.write.chunks import Rows
+from quorate.pipeline.rules.chunks import Rows
+from quorate.pipeline.rules.resuming import (
+    WriteBatch,
+    session_id,
+)
 from quorate.pipeline.write.options import (
     WriteOptions,
     write_options,
-)
-from quorate.pipeline.write.resuming import (
-    WriteBatch,
-    session_id,
 )
 from quorate.pipeline.write.writing import (
     Attempt,

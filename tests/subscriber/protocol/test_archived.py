@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.archive.source import ArchivedSource
+from quorate.archive.rules.source import ArchivedSource
 from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term

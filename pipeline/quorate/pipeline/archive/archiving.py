@@ -3,7 +3,7 @@
 Spark schedules ranges. Their bytes go from the stores to Parquet inside a Python worker, and never
 through Spark itself. One commit to the table, at the end, decides what the archive has. A job that
 dies earlier leaves files that no commit names. Of two jobs at the same time, one is refused. Which
-ranges to archive is decided in quorate.pipeline.archive.archive_plan.
+ranges to archive is decided in quorate.pipeline.rules.archive_plan.
 """
 
 from __future__ import annotations
@@ -17,11 +17,16 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from quorate.archive.data_file import DataFile
 from quorate.archive.location import Location
-from quorate.archive.source import ArchivedSource, BatchMark
+from quorate.archive.rules.data_file import DataFile
+from quorate.archive.rules.source import ArchivedSource, BatchMark
 from quorate.archive.table import Table
-from quorate.pipeline.archive.archive_plan import (
+from quorate.pipeline.archive.file_writer import DayFiles
+from quorate.pipeline.archive.rows import TABLE, whole
+from quorate.pipeline.archive.tasks import Entry, Run, failed_from_json, failed_to_json
+from quorate.pipeline.errors import MessagesGone
+from quorate.pipeline.options import parse_source
+from quorate.pipeline.rules.archive_plan import (
     RangeArchived,
     Wanted,
     Work,
@@ -34,19 +39,11 @@ from quorate.pipeline.archive.archive_plan import (
     wanted,
     work_of,
 )
-from quorate.pipeline.archive.file_writer import DayFiles
-from quorate.pipeline.archive.rows import TABLE, whole
-from quorate.pipeline.archive.tasks import Entry, Run, failed_from_json, failed_to_json
-from quorate.pipeline.errors import MessagesGone
-from quorate.pipeline.options import parse_source
-from quorate.pipeline.stores.client import (
-    Catalogue,
-    KnownSource,
-    Stores,
-)
+from quorate.pipeline.rules.known_source import KnownSource
+from quorate.pipeline.rules.planning import SourceRange, plan
+from quorate.pipeline.stores.client import Catalogue, Stores
 from quorate.pipeline.stores.decoding import plain_piece
 from quorate.pipeline.stores.fetch import reason
-from quorate.pipeline.stores.planning import SourceRange, plan
 from quorate.protocol.answers import Piece
 from quorate.protocol.errors import ArchiveDiffers, QuorateError
 from quorate.protocol.framing import BatchHeader, greatest_time

@@ -13,14 +13,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from quorate.archive.reading import Archive
-from quorate.archive.source import ArchivedSource
+from quorate.archive.rules.source import ArchivedSource
 from quorate.pipeline.errors import MessagesGone
-from quorate.pipeline.stores.client import (
-    Catalogue,
-    KnownSource,
-    Stores,
-)
-from quorate.pipeline.stores.planning import SourceRange
+from quorate.pipeline.rules.known_source import KnownSource
+from quorate.pipeline.rules.planning import SourceRange
+from quorate.pipeline.stores.client import Catalogue, Stores
 from quorate.pipeline.timeouts import TIMEOUTS, Timeouts
 from quorate.protocol.answers import Piece
 from quorate.protocol.errors import ArchiveDiffers, MissingMessages, QuorateError

@@ -13,9 +13,9 @@ from contextlib import ExitStack
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from quorate.archive.data_file import DataFile, session_text
-from quorate.archive.layout import day_of, directory_of
 from quorate.archive.location import Location
+from quorate.archive.rules.data_file import DataFile, session_text
+from quorate.archive.rules.layout import day_of, directory_of
 from quorate.pipeline.archive.rows import REPEATED, RISING, SCHEMA, rows_of
 from quorate.protocol.answers import Piece
 from quorate.protocol.framing import greatest_time

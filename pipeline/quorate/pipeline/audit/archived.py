@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from quorate.archive.reading import Archive
-from quorate.archive.source import ArchivedSource
+from quorate.archive.rules.source import ArchivedSource
 from quorate.pipeline.audit.answers import Answers, ask
 from quorate.pipeline.audit.facts import ArchivedCopy, SourceFacts, StoreFacts
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from quorate.pipeline.audit.facts import SourceFacts
-from quorate.pipeline.stores.planning import (
+from quorate.pipeline.rules.planning import (
     SourceRange,
     plan,
 )

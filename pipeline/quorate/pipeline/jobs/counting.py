@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from quorate.pipeline.archive.tasks import Entry
 from quorate.pipeline.options import parse_source
 from quorate.pipeline.read.ranges import read_part
+from quorate.pipeline.rules.planning import Part
 from quorate.pipeline.schema import ARROW
 from quorate.pipeline.stores.client import Stores
-from quorate.pipeline.stores.planning import Part
 from quorate.protocol.identity import SourceName
 
 MOMENTS = pa.schema([("time_us", pa.int64()), ("messages", pa.int64()), ("bytes", pa.int64())])

@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from quorate.pipeline.jobs.replay import NO_PROPERTIES, SLICE_MESSAGES_MAX, Position, Slice
 from quorate.pipeline.options import ReadOptions
 from quorate.pipeline.read.ranges import read_part, stores_of, wanted_ranges
+from quorate.pipeline.rules.planning import Part, SourceRange
 from quorate.pipeline.schema import ARROW
-from quorate.pipeline.stores.planning import Part, SourceRange
 
 MESSAGES_MAX = 20_000
 """Most messages of a piece."""

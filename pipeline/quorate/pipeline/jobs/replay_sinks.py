@@ -18,7 +18,7 @@ from typing import Any
 
 from quorate.pipeline.errors import FunctionFailed, WriteNotOurs
 from quorate.pipeline.jobs.replay import Position, Replayed, ReplayProgress, Slice, as_time
-from quorate.pipeline.write.resuming import session_id
+from quorate.pipeline.rules.resuming import session_id
 from quorate.pipeline.write.writing import LoopThread, commit_patiently
 from quorate.protocol.attributes import Attributes, checked_attributes
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from quorate.archive.reading import Archive
-from quorate.archive.source import ArchivedSource
+from quorate.archive.rules.source import ArchivedSource
 from quorate.pipeline.archive.tasks import Entry, Run, failed_from_json, failed_to_json
 from quorate.pipeline.jobs.refill import (
     Answered,

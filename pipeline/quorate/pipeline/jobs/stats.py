@@ -18,7 +18,7 @@ from quorate.pipeline.archive.tasks import Run
 from quorate.pipeline.jobs.counting import Counts, by_source, count_part, joined
 from quorate.pipeline.options import ReadOptions
 from quorate.pipeline.read.ranges import stores_of, wanted_ranges
-from quorate.pipeline.stores.planning import plan
+from quorate.pipeline.rules.planning import plan
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.times import moment_of

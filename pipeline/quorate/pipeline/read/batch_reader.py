@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from quorate.pipeline.options import ReadOptions
 from quorate.pipeline.read.ranges import read_part, stores_of, wanted_ranges
-from quorate.pipeline.stores.planning import (
+from quorate.pipeline.rules.planning import (
     Part,
     SourceRange,
     parts_for,

@@ -14,16 +14,12 @@ from collections.abc import Iterable, Mapping
 
 import grpc
 
-from quorate.pipeline.read.offsets import (
+from quorate.pipeline.rules.known_source import KnownSource
+from quorate.pipeline.rules.offsets import (
     Vector,
     from_json,
 )
-from quorate.pipeline.stores.client import (
-    KnownSource,
-    Stores,
-    nobody,
-    stub_of,
-)
+from quorate.pipeline.stores.client import Stores, nobody, stub_of
 from quorate.protocol.errors import Fenced, NotRegistered, QuorateError
 from quorate.protocol.identity import SourceName, parse_addresses
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION, SESSION_ID_MAX

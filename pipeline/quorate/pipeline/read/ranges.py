@@ -14,16 +14,13 @@ import pyarrow as pa
 
 from quorate.pipeline.errors import MessagesGone
 from quorate.pipeline.options import BoundKind, ReadBound, ReadBounds, ReadOptions
-from quorate.pipeline.stores.client import (
-    Catalogue,
-    KnownSource,
-    Stores,
-)
-from quorate.pipeline.stores.decoding import record_batches
-from quorate.pipeline.stores.planning import (
+from quorate.pipeline.rules.known_source import KnownSource
+from quorate.pipeline.rules.planning import (
     Part,
     SourceRange,
 )
+from quorate.pipeline.stores.client import Catalogue, Stores
+from quorate.pipeline.stores.decoding import record_batches
 from quorate.protocol.answers import Piece
 from quorate.protocol.errors import InvalidArgument, UnknownTopic
 from quorate.protocol.identity import SourceName

@@ -25,7 +25,6 @@ from pyspark.sql.streaming.datasource import (
 
 from quorate.pipeline.errors import OffsetsBehind
 from quorate.pipeline.options import LATEST, BoundKind, ReadOptions
-from quorate.pipeline.read import offsets
 from quorate.pipeline.read.batch_reader import PartReader, StoresPartition
 from quorate.pipeline.read.cursors import Cursor
 from quorate.pipeline.read.ranges import (
@@ -37,10 +36,9 @@ from quorate.pipeline.read.ranges import (
     unmatched,
 )
 from quorate.pipeline.read.trigger import Trigger
-from quorate.pipeline.stores.client import (
-    Catalogue,
-    KnownSource,
-)
+from quorate.pipeline.rules import offsets
+from quorate.pipeline.rules.known_source import KnownSource
+from quorate.pipeline.stores.client import Catalogue
 from quorate.protocol.errors import InvalidArgument, MissingMessages
 from quorate.protocol.identity import SourceName
 

@@ -13,6 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from quorate.pipeline.rules.resuming import WriteBatch
 from quorate.pipeline.write.committing import (
     TaskMessage,
     abort_batch,
@@ -22,7 +23,6 @@ from quorate.pipeline.write.options import (
     WriteOptions,
     write_options,
 )
-from quorate.pipeline.write.resuming import WriteBatch
 from quorate.pipeline.write.rows import (
     check_columns,
     rows_by_topic,

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pyspark.sql.datasource import WriterCommitMessage
 
 from quorate.pipeline.errors import RowsUnaccounted
-from quorate.pipeline.write.leftovers import newest_markers
-from quorate.pipeline.write.options import WriteOptions
-from quorate.pipeline.write.resuming import (
+from quorate.pipeline.rules.resuming import (
     WriteBatch,
     partition_of,
     strays,
 )
+from quorate.pipeline.write.leftovers import newest_markers
+from quorate.pipeline.write.options import WriteOptions
 from quorate.pipeline.write.writing import Written
 from quorate.protocol.identity import SourceName
 

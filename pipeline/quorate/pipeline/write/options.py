@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from quorate.pipeline.options import Options, named_stores, parse_boolean, parse_seconds
-from quorate.pipeline.write.resuming import WriteBatch
+from quorate.pipeline.rules.resuming import WriteBatch
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import check_topic
 from quorate.protocol.layout import Layout

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quorate.pipeline.write.chunks import Rows
+from quorate.pipeline.rules.chunks import Rows
 from quorate.protocol.attributes import Attributes, checked_attributes, has_any
 from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.identity import check_topic

@@ -12,6 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from quorate.pipeline.rules.resuming import WriteBatch
 from quorate.pipeline.write.batch_writer import (
     checked_options,
     write_task,
@@ -22,7 +23,6 @@ from quorate.pipeline.write.committing import (
     commit_batch,
 )
 from quorate.pipeline.write.options import WriteOptions
-from quorate.pipeline.write.resuming import WriteBatch
 from quorate.protocol.errors import InvalidArgument
 
 _QUERY_ID = "sql.streaming.queryId"

@@ -1,6 +1,6 @@
 """The writing of one task: it opens a source for each topic of its rows, and sends them.
 
-quorate.pipeline.write.resuming decides which rows to write; here is the I/O around it. While the
+quorate.pipeline.rules.resuming decides which rows to write; here is the I/O around it. While the
 task lives, a thread of its own runs an event loop. The task's thread takes rows from Spark, and
 waits while a source has too many messages that are not stable. Nothing keeps running after it.
 """
@@ -18,16 +18,16 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from quorate.pipeline.errors import AttemptSuperseded, MessagesGone, RowsDiffer
-from quorate.pipeline.stores.client import call_fetch
-from quorate.pipeline.stores.fetch import fetch
-from quorate.pipeline.write.chunks import Chunks, Rows
-from quorate.pipeline.write.options import WriteOptions
-from quorate.pipeline.write.resuming import (
+from quorate.pipeline.rules.chunks import Chunks, Rows
+from quorate.pipeline.rules.resuming import (
     WriteBatch,
     WriteProgress,
     session_id,
 )
-from quorate.pipeline.write.rows_there import ReadBack, Released, RowsThere
+from quorate.pipeline.rules.rows_there import ReadBack, Released, RowsThere
+from quorate.pipeline.stores.client import call_fetch
+from quorate.pipeline.stores.fetch import fetch
+from quorate.pipeline.write.options import WriteOptions
 from quorate.protocol.answers import Piece
 from quorate.protocol.delays import REPEAT
 from quorate.protocol.errors import Fenced, InvalidArgument, QuorateError

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from quorate.archive.parts import Hole, Part, Passed, Picked
-from quorate.archive.source import ArchivedSource
+from quorate.archive.rules.parts import Hole, Part, Passed, Picked
+from quorate.archive.rules.source import ArchivedSource
 from quorate.protocol.answers import Piece
 from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position, place_at
 from quorate.protocol.columns import Body

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quorate.archive.source import ArchivedSource
+from quorate.archive.rules.source import ArchivedSource
 from quorate.protocol.bookmarks import NO_PLACE, Bookmark, Place, Position, kept_upto, place_at
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from quorate.pipeline.errors import RowsDiffer, WriteNotOurs
-from quorate.pipeline.write.chunks import NO_ROWS, Rows
-from quorate.pipeline.write.rows_there import ReadBack, RowsThere, RowSum
+from quorate.pipeline.rules.chunks import NO_ROWS, Rows
+from quorate.pipeline.rules.rows_there import ReadBack, RowsThere, RowSum
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.pipeline.stores.planning import (
+from quorate.pipeline.rules.planning import (
     Part,
     SourceRange,
     parts_for,

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from quorate.archive.data_file import session_text
-from quorate.archive.source import ArchivedSource, BatchMark
-from quorate.pipeline.stores.client import KnownSource
-from quorate.pipeline.stores.planning import (
+from quorate.archive.rules.data_file import session_text
+from quorate.archive.rules.source import ArchivedSource, BatchMark
+from quorate.pipeline.rules.known_source import KnownSource
+from quorate.pipeline.rules.planning import (
     Part,
     SourceRange,
 )

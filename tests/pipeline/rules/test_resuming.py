@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests import seams
 
 from quorate.pipeline.errors import RowsDiffer, WriteNotOurs
-from quorate.pipeline.write import resuming
-from quorate.pipeline.write.chunks import NO_ROWS, Chunks, Rows
-from quorate.pipeline.write.resuming import (
+from quorate.pipeline.rules import resuming
+from quorate.pipeline.rules.chunks import NO_ROWS, Chunks, Rows
+from quorate.pipeline.rules.resuming import (
     PARTITIONS_MAX,
     Commit,
     Stray,
@@ -26,7 +26,7 @@ from quorate.pipeline.write.resuming import (
     session_id,
     strays,
 )
-from quorate.pipeline.write.rows_there import ReadBack, Released, RowSum
+from quorate.pipeline.rules.rows_there import ReadBack, Released, RowSum
 from quorate.protocol.attributes import Attributes, encode_attributes
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.pipeline.write.chunks import Chunks, Rows
+from quorate.pipeline.rules.chunks import Chunks, Rows
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes
 from quorate.protocol.limits import (
     ATTRIBUTE_BYTES_MORE,

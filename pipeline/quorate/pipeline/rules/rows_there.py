@@ -14,7 +14,7 @@ from typing import Protocol
 
 import google_crc32c
 
-from quorate.pipeline.write.chunks import NO_ROWS, Rows
+from quorate.pipeline.rules.chunks import NO_ROWS, Rows
 from quorate.protocol.attributes import encode_attributes
 
 _SUM_LIMIT = 1 << 64

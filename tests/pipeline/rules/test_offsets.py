@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.pipeline.errors import OffsetsBehind
-from quorate.pipeline.read.offsets import (
+from quorate.pipeline.rules.offsets import (
     forward,
     from_json,
     latest,

@@ -1,0 +1,1 @@
+"""The rules by which the pipeline plans and compares: no call, clock, file or Spark."""
