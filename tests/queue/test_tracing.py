@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.queue.conftest import Start
+from tests.queue.conftest import CHANGES_OF_DISPATCHER, Start
 from tests.traces import Traces
 
 from quorate.client import connect
+
+pytestmark = pytest.mark.expects_log(CHANGES_OF_DISPATCHER)
 
 
 @pytest.mark.parametrize("said", ["done", "retry", "discard"])

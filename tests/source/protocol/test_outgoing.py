@@ -48,7 +48,7 @@ def test_messages_with_and_without_attributes() -> None:
     assert ready.part(1, 3) == ready_of([b"1", b"2"], expected[1:3])
 
 
-keys = st.binary(max_size=40)
+keys = st.binary(max_size=30)
 messages_with_keys = st.builds(Outgoing, st.binary(max_size=9), keys)
 messages_of_any_kind = st.builds(
     Outgoing,

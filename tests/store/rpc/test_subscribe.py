@@ -111,6 +111,7 @@ async def test_a_time_ends_before_its_first_message_and_behind_what_is_stable(
             assert await ends(client, before_ns) == {ORDERS: place}
 
 
+@pytest.mark.expects_log("no peer could give it")
 async def test_missing_messages_in_front_of_a_time_are_before_the_end(tmp_path: Path) -> None:
     async with running(tmp_path) as node, Client(node.address) as client:
         orders = await client.stream()
