@@ -297,6 +297,7 @@ class Call:
     def __init__(self, client: ClientCall, connection: Connection, method: str) -> None:
         self.client = client
         self.connection = connection
+        self.method = method
         self._server: ServerCall | None = None
         self._under_way = 0
         self.room = asyncio.Event()
@@ -312,6 +313,8 @@ class Call:
         def deliver() -> None:
             self._under_way -= 1
             self.client._loop.call_soon(self.room.set)
+            if message is not None:
+                self.connection.tap.asked(self, message)
             if self._server is not None:
                 self._server.came(message)
 
@@ -336,8 +339,18 @@ class Call:
 
     def down(self, message: bytes) -> None:
         """Send a message to the client."""
-        self.connection.down.send(lambda: self.client.came(message))
+
+        def deliver() -> None:
+            self.connection.tap.answered(self, message)
+            self.client.came(message)
+
+        self.connection.down.send(deliver)
 
     def finish(self, code: grpc.StatusCode, details: str, trailing: Any) -> None:
         """Send the status to the client."""
-        self.connection.down.send(lambda: self.client.finished(code, details, trailing))
+
+        def deliver() -> None:
+            self.connection.tap.ended(self, code, trailing)
+            self.client.finished(code, details, trailing)
+
+        self.connection.down.send(deliver)

@@ -6,7 +6,7 @@ And the writer of a store, whose thread is a task here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,13 +20,17 @@ SYNC_SECONDS = 0.003
 """The longest usual time of a sync, in seconds."""
 _LAST_KEY = b"\xff" * 16
 
+OnSynced = Callable[[Sequence[Write]], None]
+"""Is told which rows are on a disk from now on."""
+
 
 class Disk(MemoryStorage):
     """A storage that fails as a disk does."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_synced: OnSynced = lambda _: None) -> None:
         """Begin blank, and in order."""
         super().__init__()
+        self._on_synced = on_synced
         self.sync_seconds = SYNC_SECONDS
         """The longest time of a sync."""
         self.fails_next_sync = False
@@ -48,7 +52,9 @@ class Disk(MemoryStorage):
             self._has_failed = True
             raise StorageFailed("the disk", "the sync failed")
         super().sync()
+        synced = [write for commit in self._commits for write in commit]
         self._commits.clear()
+        self._on_synced(synced)
 
     def sync_state(self) -> None:
         super().sync_state()
@@ -56,7 +62,7 @@ class Disk(MemoryStorage):
 
     def crashed(self, random: Random) -> Disk:
         """Return the disk as a restart finds it: some of the last writes are there, each whole."""
-        after = Disk()
+        after = Disk(self._on_synced)
         self._synced.copy_to(after)
         kept = random.randint(0, len(self._commits))
         for commit in self._commits[:kept]:
@@ -96,13 +102,15 @@ class Disks:
         """Begin blank."""
         self._random = random
         self._by_path: dict[Path, Disk] = {}
+        self.on_synced: Callable[[Path, Sequence[Write]], None] = lambda _, __: None
+        """Is told, with the path of a disk, what is on it from now on."""
 
     def open(self, path: Path, is_new: bool) -> Disk:
         """Return the disk in the place of RocksDB. Raises StorageFailed if it is lost."""
         if path not in self._by_path:
             if not is_new:
                 raise StorageFailed(str(path), "there is no database")
-            self._by_path[path] = Disk()
+            self._by_path[path] = Disk(lambda writes: self.on_synced(path, writes))
         return self._by_path[path]
 
     def at(self, path: Path) -> Disk | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from tests.world.loop import Clock, ProcessLoop
@@ -20,6 +20,19 @@ if TYPE_CHECKING:
     from tests.world.server import Server
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+
+
+class Tap:
+    """Hears what clients and servers say, in the moment that it arrives. This one does nothing."""
+
+    def asked(self, call: Call, message: bytes) -> None:
+        """Hear a message that a server got."""
+
+    def answered(self, call: Call, message: bytes) -> None:
+        """Hear a message that a client got."""
+
+    def ended(self, call: Call, code: grpc.StatusCode, trailing: Any) -> None:
+        """Hear the status with which a server ended a call. trailing: its metadata."""
 
 
 class Network:
@@ -37,6 +50,7 @@ class Network:
         """Whether nothing gets anywhere any more, because the world ends."""
         self.messages = 0
         """The messages that were delivered."""
+        self.tap = Tap()
 
     # Weather.
 
@@ -149,6 +163,7 @@ class Connection:
 
     def __init__(self, network: Network, client: ProcessLoop, server: Server) -> None:
         self._network = network
+        self.tap = network.tap
         self.server = server
         self.peer = network.next_peer()
         self.up = _Way(network, client, server.loop)

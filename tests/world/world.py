@@ -56,20 +56,30 @@ class Process:
 class World:
     """Everything that happens, from one seed."""
 
-    def __init__(self, seed: int, directory: Path) -> None:
-        """Begin without processes. directory: where the stores' files go."""
+    def __init__(
+        self, seed: int, directory: Path, chance_of_times: Callable[[float], Random] = Random
+    ) -> None:
+        """Begin without processes.
+
+        directory: where the stores' files go. chance_of_times: what decides how long everything
+        takes, made from a seed.
+        """
         self.seed = seed
         self.random = Random(seed)
         self.clock = Clock()
         self._directory = directory
         self._turn: ProcessLoop | None = None
-        self.network = Network(self.clock, Random(self.random.random()))
-        self.disks = Disks(Random(self.random.random()))
+        self._chance_of_times = chance_of_times
+        self.network = Network(self.clock, self._next_chance())
+        self.disks = Disks(self._next_chance())
         self.processes: dict[str, Process] = {}
         self.nodes: dict[str, StoreNode] = {}
         self._loops: list[ProcessLoop] = []
         """All loops there ever were. Those of crashed processes stay: nothing may clean them up."""
         self._patches = ExitStack()
+
+    def _next_chance(self) -> Random:
+        return self._chance_of_times(self.random.random())
 
     def __enter__(self) -> Self:
         to = self._patches.enter_context(pytest.MonkeyPatch.context())
@@ -81,9 +91,9 @@ class World:
         to.setattr("grpc.aio.insecure_channel", self._channel)
         to.setattr("grpc.aio.server", lambda **_: Server(self.network, self._current()))
         seams.SOURCE_TIME_NS.replace(to, lambda: int(clock.time() * 1e9))
-        seams.CHANCE_OF_DELAYS.replace(to, Random(self.random.random()))
+        seams.CHANCE_OF_DELAYS.replace(to, self._next_chance())
         seams.STORAGE_IN_NODE.replace(to, self.disks.open)
-        seams.WRITER_IN_NODE.replace(to, writers_of(Random(self.random.random())))
+        seams.WRITER_IN_NODE.replace(to, writers_of(self._next_chance()))
         seams.STATE_MAKING_SWEEP_SECONDS.replace(to, SWEEP_SECONDS)
         seams.CHECK_PORT_OF_NODE.replace(to, lambda _: None)
         chance.seed(self.seed)
@@ -126,7 +136,7 @@ class World:
 
     def start(self, name: str, main: Callable[[], Coroutine[Any, Any, Any]]) -> Process:
         """Start a process."""
-        loop = ProcessLoop(name, self.clock, Random(self.random.random()))
+        loop = ProcessLoop(name, self.clock, self._next_chance())
         self._loops.append(loop)
         process = self.processes[name] = Process(loop, main())
         return process
