@@ -76,6 +76,9 @@ class World:
         self.nodes: dict[str, StoreNode] = {}
         self._loops: list[ProcessLoop] = []
         """All loops there ever were. Those of crashed processes stay: nothing may clean them up."""
+        self._mains: list[asyncio.Task[Any]] = []
+        """What all processes were started for. What a crash interrupted must not be collected:
+        it would be told so."""
         self._patches = ExitStack()
 
     def _next_chance(self) -> Random:
@@ -139,6 +142,7 @@ class World:
         loop = ProcessLoop(name, self.clock, self._next_chance())
         self._loops.append(loop)
         process = self.processes[name] = Process(loop, main())
+        self._mains.append(process.task)
         return process
 
     def start_store(self, name: str, stores: str, **settings: Any) -> Process:
