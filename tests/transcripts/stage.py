@@ -1,285 +1,262 @@
-"""Where a scenario is played: stores, sources and receivers of the simulation, without weather."""
+"""The stage of a story: stores, sources and receivers that ship, in a world without chance.
+
+A story says step by step what happens. Everything takes the same time, so that what happens at
+several places happens at one moment.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
 
-from tests.simulation.acknowledging import Acknowledging
-from tests.simulation.disk import Snapshot
-from tests.simulation.publish_store import PublishStore
-from tests.simulation.receiver_actor import ReceiverInstance
-from tests.simulation.receiver_application import ReceiverApplication
-from tests.simulation.rules import Setup, majority_of
-from tests.simulation.source_actor import (
-    REGISTRATION_SECONDS,
-    RETENTION_BYTES_MAX,
-    SourceInstance,
+from tests.transcripts.applications import (
+    SOURCE_SESSION,
+    TOPIC,
+    ReceiverApplication,
+    SourceApplication,
 )
-from tests.simulation.store_actor import StoreActor
-from tests.simulation.world import Process
-from tests.transcripts.telling import (
-    APPLICATION,
-    Story,
-    TellingChecker,
-    TellingNetwork,
-    TellingWorld,
-)
+from tests.transcripts.listening import Listener
+from tests.transcripts.telling import Story
+from tests.world.world import Stuck, World
 
-from quorate.protocol.consensus import Behaviour, StartingPoint
-from quorate.protocol.identity import SourceName
-from quorate.source.options import SourceOptions
+from quorate.client import ReceiverOptions, SourceOptions
+from quorate.client.settings import Stores
+from quorate.console.group.repair import accept
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.layout import StoreGroup
+from quorate.protocol.ranges import Range
+from quorate.store.rules.source_state import SourceState
 
-SOURCE = SourceName("orders", 0x10)
-PATIENCE_SECONDS = 20.0
-_STEP_SECONDS = 0.0005
+SEED = 1
+PATIENCE_SECONDS = 60.0
+SETTLE_SECONDS = 0.3
+OPERATOR_SECONDS = 3.0
+"""The seconds that an operator gives each step of a command."""
+SOURCE = SourceName(TOPIC, SOURCE_SESSION)
+ABC = ("a", "b", "c")
+
+
+class _Still(Random):
+    """Chance that is always in the middle."""
+
+    def random(self) -> float:
+        return 0.5
 
 
 class Stage:
-    """One scenario's world."""
+    """The world of one story."""
 
-    def __init__(
-        self,
-        stores: Sequence[str] = ("store1", "store2", "store3"),
-        setups: Sequence[Setup] = (),
-        founds: bool = True,
-        state_only: Collection[str] = (),
-    ) -> None:
-        """setups: how the source is configured, one after the other; founds: an operator did.
-
-        state_only: stores that take no messages.
-        """
-        self.story = Story()
-        self.world = TellingWorld(self.story)
-        self.network = TellingNetwork(self.world)
-        self.story.silent = self._founded = founds
-        self._setups = tuple(setups) or (majority_of(stores),)
-        self.checker = TellingChecker(self.world, SOURCE, self._setups)
-        self.network.in_limbo = self.in_limbo
-        self.network.unchecked = self.unchecked
-        self.stores: dict[str, StoreActor] = {}
-        self.stores |= {
-            name: StoreActor(
-                self.world,
-                self.network,
-                self.checker,
-                name,
-                stores,
-                founds,
-                True,
-                state_only=name in state_only,
-            )
-            for name in stores
-        }
-        self.story.silent = False
-        self._sources = 0
+    def __init__(self, directory: Path) -> None:
+        """Begin with an empty stage. directory: where the stores' files go."""
+        self.world = World(SEED, directory, _Still)
+        self.story = Story(lambda: self.world.clock.now)
+        self._listener = Listener(self.story, self.is_in_limbo)
+        self.world.network.tap = self._listener
+        self.world.disks.on_synced = self._listener.synced
+        self._addresses: dict[str, str] = {}
+        self._settings: dict[str, dict[str, Any]] = {}
 
     # Who is on it.
 
+    def place_stores(self, *names: str, state_only: Collection[str] = (), **settings: Any) -> None:
+        """Say which stores there are. None runs yet.
+
+        state_only: those that keep no messages. settings: of all of them.
+        """
+        for number, name in enumerate(names, 101):
+            self._addresses[name] = f"127.0.0.1:{number}"
+            durability = {"durability": "state-only"} if name in state_only else {}
+            self._settings[name] = {**settings, **durability}
+
+    def start(self, *names: str) -> None:
+        """Start stores."""
+        for name in names:
+            self.world.start_store(name, self._named(self._addresses), **self._settings[name])
+
+    def open_with(self, *names: str, state_only: Collection[str] = (), **settings: Any) -> None:
+        """Begin with stores that have founded a group, which is not told."""
+        self.place_stores(*names, state_only=state_only, **settings)
+        with self.story.silence():
+            self.start(*names)
+            self.until(lambda: all(map(self.serves, names)))
+
     def source(
         self,
+        name: str,
+        stores: Stores | Sequence[str] = ABC,
+        previous: Sequence[Sequence[str]] = (),
         take_over: bool = False,
-        consensus: Behaviour = Behaviour.HIGHEST,
-        configured: int = 0,
-        retention_bytes: int = RETENTION_BYTES_MAX,
-        backup_after: float = 10.0,
-    ) -> SourceInstance:
-        """A new instance of the source starts; nothing outlived the one before.
-
-        configured: the number of its setup; those before it are named as its predecessors.
-        """
-        self._sources += 1
-        return SourceInstance(
+        **options: Any,
+    ) -> SourceApplication:
+        """Start an application with a source. It registers by itself."""
+        source = SourceApplication(
             self.world,
-            self.network,
-            self.checker,
-            SOURCE,
-            self._sources,
-            self._setups[configured],
-            self._setups[:configured],
-            SourceOptions(
-                registration_interval=REGISTRATION_SECONDS,
-                retention_bytes_max=retention_bytes,
-                flight_messages=40,
-                backup_after=backup_after,
-                consensus=consensus,
-            ),
-            PublishStore(outlives=False),
-            take_over,
+            self.story,
+            name,
+            self._stores(stores),
+            previous=tuple(self._stores(each) for each in previous),
+            take_over=take_over,
+            options=SourceOptions(stability_events="message", **options),
         )
-
-    def by_hand(self) -> Process:
-        """A process that is a source to the stores; the scenario says what it does."""
-        self._sources += 1
-        return Process(self.world, f"source{self._sources}")
-
-    def registered_source(self, configured: int = 0) -> SourceInstance:
-        """The same, and it has registered."""
-        source = self.source(configured=configured)
-        self.until(lambda: source.core.complete)
+        source.start()
         return source
 
-    def source_as_ever(
-        self, retention_bytes: int = RETENTION_BYTES_MAX, backup_after: float = 10.0
-    ) -> SourceInstance:
-        """A first source that has registered with all stores, which needs not be told again."""
-        self.story.silent = True
-        source = self.source(retention_bytes=retention_bytes, backup_after=backup_after)
-        self.until(lambda: source.core.complete)
-        self.story.silent = False
-        stores = ", ".join(self._setups[0].stores)
-        self.say(f"{source.process.name} has registered with {stores}.")
+    def registered(self, name: str, *given: Any, **options: Any) -> SourceApplication:
+        """Start an application with a source that registers, which is not told."""
+        with self.story.silence():
+            source = self.source(name, *given, **options)
+            self.until(lambda: source.is_registered)
         return source
 
     def receiver(
         self,
-        mode: Acknowledging = Acknowledging.AUTOMATIC,
-        *,
-        stable: bool = False,
-        name: str = "receiver",
+        name: str,
+        delivery: str = "stable",
+        take_over: bool = False,
+        **options: Any,
     ) -> ReceiverApplication:
-        """A receiver that is handed messages at once; stable: only once they are stable."""
-        return ReceiverApplication(
+        """Start an application with a receiver. It registers by itself."""
+        receiver = ReceiverApplication(
             self.world,
-            self.network,
-            self.checker,
+            self.story,
             name,
-            SOURCE,
-            0x20,
-            list(self.stores),
-            stable,
-            mode,
-            Behaviour.MAJORITY,
+            self._stores(ABC),
+            delivery=delivery,
+            take_over=take_over,
+            options=ReceiverOptions(**options),
         )
+        receiver.start()
+        return receiver
 
-    def second_receiver(self, receiver: ReceiverApplication, name: str) -> None:
-        """Another instance with the same identity, beside it; it is told of under this name."""
-        receiver.start_second(take_over=False)
-        second = receiver.instance
-        second.process.name = name
-        self.checker.receivers.called(receiver.name, second.number, name)
+    def joined(self, name: str, **options: Any) -> ReceiverApplication:
+        """Start an application with a receiver that registers, which is not told."""
+        with self.story.silence():
+            receiver = self.receiver(name, **options)
+            self.until(lambda: receiver.receiver is not None)
+        return receiver
 
-    def until_fenced(self, instance: ReceiverInstance) -> None:
-        """Its application is told that another one has its identity."""
-        self.until(lambda: instance.fenced)
-        self.story.tell(instance.process.name, APPLICATION, "Fenced")
+    def group(self, name: str, *stores: str, backups: Sequence[str] = ()) -> StoreGroup:
+        """Return a group of stores."""
+        return StoreGroup(name, self._of(*stores), backups=self._of(*backups))
 
-    def restart(
-        self,
-        receiver: ReceiverApplication,
-        request_maximum: int | None = None,
-        choose_start: Callable[[StartingPoint], int] | None = None,
-    ) -> None:
-        """The receiver's process starts again, with these options."""
-        receiver.start_now()
-        receiver.instance.options = replace(
-            receiver.instance.options, request_maximum=request_maximum, choose_start=choose_start
-        )
+    def _of(self, *stores: str) -> list[StoreAddress]:
+        return [StoreAddress(name, self._addresses[name]) for name in stores]
+
+    def _stores(self, stores: Any) -> Any:
+        if isinstance(stores, tuple):
+            return self._named({name: self._addresses[name] for name in stores})
+        return stores
+
+    @staticmethod
+    def _named(addresses: dict[str, str]) -> str:
+        return ",".join(f"{name}={address}" for name, address in addresses.items())
 
     # What happens.
 
-    def say(self, text: str) -> None:
-        self.story.say(text)
+    def say(self, words: str) -> None:
+        """Let the narrator begin a scene."""
+        self.story.say(words)
 
-    def send(self, source: SourceInstance, count: int = 1) -> None:
-        """The application sends messages at once, so that they travel together."""
-        for _ in range(count):
-            assert source.send()
-
-    def kill(self, source: SourceInstance) -> None:
-        """The source's process dies."""
-        self.say(f"{source.process.name} dies.")
-        source.kill()
-
-    def crash(self, *stores: str) -> None:
-        """These stores' hosts lose power; what was synced is still there."""
-        for name in stores:
-            self.stores[name].crash()
+    def crash(self, *names: str) -> None:
+        """End processes at once. Stores keep what they synced."""
+        for name in names:
+            self.world.crash(name)
 
     def wipe(self, *stores: str) -> None:
-        """These stores come back without their data."""
+        """Crash stores, and lose their data directories."""
         for name in stores:
-            self.stores[name].crash()
-            self.stores[name].disk.wipe()
-            self.checker.lost_disk(name)
+            self.world.crash(name)
+            self.world.wipe(name)
+            self._listener.wiped(name)
 
-    def copy(self, store: str) -> Snapshot:
-        """What a copy of the store's data directory has now."""
-        return self.stores[store].disk.snapshot()
+    def tell_of_peers(self) -> None:
+        """Tell what stores in limbo hear from each other, from now on."""
+        self._listener.tells_peers = True
 
-    def put_back(self, store: str, copy: Snapshot) -> None:
-        """The store's host is down, and its data directory is again what the copy has."""
-        self.stores[store].put_back(copy, ())
-        self.checker.put_back(store, copy.rows)
+    def accept_loss(self, *stores: str, reason: str, lost: tuple[int, int] | None = None) -> None:
+        """Let an operator accept a loss at stores, as `quorate loss accept` does.
 
-    def leave_limbo(self, store: str, reason: str) -> None:
-        """An operator has the store go on with what it has."""
-        actor = self.stores[store]
-        change = actor.losses.left_limbo(None, reason, 0)
-        writes = [*change.writes, *actor.core.standing.leave_limbo()]
-        for state in actor.core.sources.values():
-            state.limbo = ""
-            writes.append(state.limbo_row())
-        actor.engine.writer.submit(writes)
+        lost: None stands for everything that a store in limbo may lack.
+        """
+        source, first_and_last = (None, None) if lost is None else (SOURCE, Range(*lost))
+        self.world.finish(
+            self.world.start(
+                "operator",
+                lambda: accept(self._of(*stores), source, first_and_last, reason, OPERATOR_SECONDS),
+            )
+        )
 
-    def accept_loss(self, store: str, first: int, last: int, reason: str) -> None:
-        """An operator accepts that these numbers are lost."""
-        actor = self.stores[store]
-        change = actor.losses.accept(SOURCE, first, last, reason, 0)
-        actor.engine.writer.submit(change.writes)
+    def pause(self, name: str) -> Callable[[], None]:
+        """Let a process do nothing until what is returned is called."""
+        loop = self.world.processes[name].loop
+        loop.paused_until = float("inf")
 
-    def in_limbo(self, store: str) -> bool:
-        if store not in self.stores:
-            # It is just being made.
-            return not self._founded
-        return bool(self.stores[store].core.standing.limbo)
+        def wake() -> None:
+            loop.paused_until = 0.0
 
-    def unchecked(self, store: str) -> bool:
-        """It was just started, and does not answer yet."""
-        return store in self.stores and bool(self.stores[store].core.standing.unchecked)
+        return wake
 
-    def proxies(self) -> list[str]:
-        """The stores that answer for the source."""
-        return [name for name, store in self.stores.items() if SOURCE in store.engine.announced]
+    def cut(self, name: str, *others: str) -> Callable[[], None]:
+        """Let nothing pass between one and the others until what is returned is called."""
+        ways = [way for other in others for way in ((name, other), (other, name))]
+        for way in ways:
+            self.world.network.part(*way)
+        return lambda: self.world.network.mend(ways)
 
-    def start(self, *stores: str) -> None:
-        for name in stores:
-            self.stores[name].start()
+    def wait(self, seconds: float = SETTLE_SECONDS) -> None:
+        """Let time pass."""
+        self.world.run_for(seconds)
 
-    def until(self, condition: Callable[[], bool]) -> None:
-        """Let things happen until this is so."""
-        deadline = self.world.now + PATIENCE_SECONDS
-        while not condition():
-            assert self.world.now < deadline, f"it does not come to that\n{self.story}"
-            self.world.run(self.world.now + _STEP_SECONDS)
+    def until(self, reached: Callable[[], bool], *, is_exact: bool = False) -> None:
+        """Let time pass until something is so, and what comes of it. is_exact: no longer."""
+        try:
+            self.world.run_until(reached, PATIENCE_SECONDS)
+        except Stuck as stuck:
+            raise AssertionError(f"it does not come to that\n{self.story}") from stuck
+        if not is_exact:
+            self.wait()
 
-    def settle(self, seconds: float = 0.02) -> None:
-        """Let what is under way arrive."""
-        self.world.run(self.world.now + seconds)
+    def publish(self, source: SourceApplication, *payloads: str) -> None:
+        """Let an application publish messages at once, and wait for what comes of it."""
+        source.publish(*payloads)
+        self.wait()
 
-    def cut(self, one: str, *others: str) -> Callable[[], None]:
-        """Nothing passes between one and the others any more, until what is returned is called."""
-        pairs = [(one, other) for other in others]
-        return self.network.block([*pairs, *((other, one) for one, other in pairs)])
+    # What is so.
 
-    def holds(self, store: str, number: int) -> Callable[[], bool]:
-        """The store's disk has this number."""
+    def is_in_limbo(self, store: str) -> bool:
+        """Return whether a store runs and is in limbo."""
+        node = self.world.nodes.get(store)
+        return node is not None and node.in_limbo
 
-        def holds() -> bool:
-            actor = self.stores[store]
-            return number in self.checker.on_disk(actor, actor.disk.synced, number, number)
+    def serves(self, store: str) -> bool:
+        """Return whether a store runs, and vouches for what it lacks."""
+        node = self.world.nodes.get(store)
+        return node is not None and node.peers is not None and not node.in_limbo
 
-        return holds
+    def state(self, store: str) -> SourceState | None:
+        """Return what a store knows of the source; None: it does not run, or knows nothing."""
+        node = self.world.nodes.get(store)
+        engine = None if node is None else node._engine
+        return None if engine is None else engine.core.sources.get(SOURCE)
+
+    def holds(self, store: str, number: int) -> bool:
+        """Return whether a store holds a message of the stream."""
+        state = self.state(store)
+        return state is not None and number in state.held.ranges
 
     def told_stable(self, store: str) -> int:
-        """How far the store was told that the stream is stable."""
-        state = self.stores[store].core.sources.get(SOURCE)
-        return state.held.stable_upto if state is not None else -1
+        """Return how far a store was told that the stream is stable."""
+        state = self.state(store)
+        return -1 if state is None else state.held.stable_upto
 
-    def stable(self, source: SourceInstance, upto: int) -> Callable[[], bool]:
-        return lambda: source.core.stable_upto >= upto
+    def promised(self, store: str) -> int:
+        """Return the epoch that a store has promised; 0: none."""
+        state = self.state(store)
+        return 0 if state is None else state.registration.promised_epoch
 
-    @staticmethod
-    def has_taken(receiver: ReceiverApplication, upto: int) -> Callable[[], bool]:
-        """The receiver's application was handed everything up to here."""
-        return lambda: receiver.instance.registered and receiver.instance.stream.next > upto
+    def begun(self, store: str) -> int:
+        """Return the epoch that a store has begun; 0: none."""
+        state = self.state(store)
+        return 0 if state is None else state.registration.begun.epoch

@@ -77,8 +77,8 @@ class World:
         self._loops: list[ProcessLoop] = []
         """All loops there ever were. Those of crashed processes stay: nothing may clean them up."""
         self._mains: list[asyncio.Task[Any]] = []
-        """What all processes were started for. What a crash interrupted must not be collected:
-        it would be told so."""
+        """The main tasks of all processes there ever were. One that a crash interrupted must not be
+        collected: its application would hear of that."""
         self._patches = ExitStack()
 
     def _next_chance(self) -> Random:
