@@ -12,7 +12,7 @@ from tests.transcripts import words
 from tests.transcripts.telling import GETS, HEARS, PUBLISHES, Story
 from tests.world.world import Process, World
 
-from quorate.client import ReceiverOptions, SourceOptions, connect
+from quorate.client import ReceiverOptions, SourceOptions, connect, replay
 from quorate.client import receiver_events as of_receivers
 from quorate.client import source_events as of_sources
 from quorate.client.settings import Stores
@@ -175,3 +175,19 @@ class ReceiverApplication(Application):
             case of_receivers.Gap():
                 why = event.cause.name.lower()
                 self._tell(f"a gap, {words.numbers(event.first, event.last)} ({why})")
+
+
+@dataclass
+class SubscriberApplication(Application):
+    """An application that replays what stores have."""
+
+    given_upto: int = -1
+    """The last message that it was given."""
+
+    async def _use(self, client: Any) -> None:
+        async with client.subscriber(TOPIC, chooser=replay.in_order, timeout=None) as subscriber:
+            async for item in subscriber:
+                if isinstance(item, replay.ReplayedMessage):
+                    text = f"{item.sequence} '{item.payload.decode()}'"
+                    self.story.tell(self.name, GETS, "", text)
+                    self.given_upto = item.sequence

@@ -47,6 +47,10 @@ def parts(message: Any) -> Iterator[tuple[int, Any]]:
             for each in message.responses:
                 if kind := each.response.WhichOneof("kind"):
                     yield 0, getattr(each.response, kind)
+        case store_v1.SubscribeResponse():
+            yield from ((0, getattr(each, each.WhichOneof("kind"))) for each in message.given)
+            if message.completed:
+                yield 0, message
         case v1.FetchResponse():
             # Its end is worth telling only to one that asks whether there is more.
             is_end = len(message.answers) == 1
@@ -199,7 +203,7 @@ def _attach(_: source_v1.AttachRequest) -> str:
 def _fetched(answer: v1.FetchAnswer) -> str:
     match answer.WhichOneof("kind"):
         case "fetched":
-            return f"here is {words.numbers(answer.fetched.first, answer.fetched.last)}"
+            return _given(answer.fetched)
         case "missing":
             missing = answer.missing
             why = _WHY_MISSING.get(missing.why, "I cannot say whether I have")
@@ -208,6 +212,24 @@ def _fetched(answer: v1.FetchAnswer) -> str:
         case "end" if answer.end.stable_upto >= 0:
             return f"stable up to {answer.end.stable_upto}"
     return ""
+
+
+# A subscriber.
+
+
+def _subscribe(asked: store_v1.SubscribeRequest) -> str:
+    if not asked.position.places:
+        return "give me all from the first message on"
+    places = [f"{place.sequence} of epoch {place.epoch}" for place in asked.position.places]
+    return f"give me all behind {', '.join(places)}"
+
+
+def _given(part: v1.Fetched) -> str:
+    return f"here is {words.numbers(part.first, part.last)}"
+
+
+def _completed(_: store_v1.SubscribeResponse) -> str:
+    return "that was all until now"
 
 
 # Ends.
@@ -263,6 +285,9 @@ _SAYINGS: dict[type, Callable[[Any], str]] = {
     source_v1.AttachRequest: _attach,
     v1.FetchAnswer: _fetched,
     store_v1.DeregisterRequest: _deregister,
+    store_v1.SubscribeRequest: _subscribe,
+    store_v1.SubscribeResponse: _completed,
+    v1.Fetched: _given,
     store_v1.AcceptLossRequest: _accept_loss,
     store_v1.AcceptLossResponse: _loss_accepted,
 }

@@ -29,8 +29,8 @@ same time. `make transcripts` records them anew. The rules that they show are in
 | `application of x hears: 1 stable` | the source x tells its application something |
 | `(3.0 s later)` | nothing worth telling happened for so long |
 
-The stores are a, b, c and so on. x, y and z are instances of one source, one after the other: they
-have the same topic and session ID. So are r and s of one receiver. A message is stable once a
+The stores are a, b, c and so on. x, y and z are instances of one source: they have the same topic
+and session ID. So are r and s of one receiver. u is a subscriber. A message is stable once a
 majority of the stores has it on disk, unless the story says otherwise.
 
 A line tells that something has arrived. So what is lost on its way is left out. Heartbeats are left

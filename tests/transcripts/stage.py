@@ -16,6 +16,7 @@ from tests.transcripts.applications import (
     TOPIC,
     ReceiverApplication,
     SourceApplication,
+    SubscriberApplication,
 )
 from tests.transcripts.listening import Listener
 from tests.transcripts.telling import Story
@@ -129,6 +130,12 @@ class Stage:
         )
         receiver.start()
         return receiver
+
+    def subscriber(self, name: str) -> SubscriberApplication:
+        """Start an application with a subscriber, which begins with the first messages."""
+        subscriber = SubscriberApplication(self.world, self.story, name, self._stores(ABC))
+        subscriber.start()
+        return subscriber
 
     def joined(self, name: str, **options: Any) -> ReceiverApplication:
         """Start an application with a receiver that registers, which is not told."""
