@@ -602,6 +602,7 @@ MOVE_SOURCE = Seam("quorate.console.group.change_watch", "move")
 
 GROUP_DEREGISTRATION = "quorate.console.group.deregistration"
 GROUP_DEREGISTRATION_ASK = Seam(GROUP_DEREGISTRATION, "_ask")
+GROUP_DEREGISTRATION_CALL = Seam(GROUP_DEREGISTRATION, "_call")
 
 GROUP_REPAIR = "quorate.console.group.repair"
 GROUP_REPAIR_ACCEPT = Seam(GROUP_REPAIR, "accept")

@@ -191,10 +191,12 @@ async def _end(
 
 def _missing(end: StreamEnd, source: SourceName, name: str, store: StoreAddress) -> QuorateError:
     """Return why a store has not ended a source, though it did not fail."""
-    if end.done or isinstance(end.step(name), AskPromise):
-        return Unreachable(store.address, "no answer")
     promised = [each for each in end.stores if not isinstance(end.step(each), AskPromise)]
     silent = [each for each in end.stores if each not in promised]
+    if end.refused:
+        silent = []  # They were not waited for: the others have refused.
+    elif end.done or name in silent:
+        return Unreachable(store.address, "no answer")
     return NoQuorum(
         f"Deregistering source {source}",
         ", ".join(promised),
