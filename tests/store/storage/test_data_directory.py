@@ -12,6 +12,7 @@ from quorate.protocol.errors import (
     DataDirectoryNewer,
     DataDirectoryOfAnother,
     DataDirectoryOlder,
+    InvalidArgument,
     StorageFailed,
 )
 from quorate.store.storage.data_directory import (
@@ -77,10 +78,16 @@ def test_a_founding_that_was_cut_short_is_begun_again(tmp_path: Path) -> None:
     DataDirectory(tmp_path, "s1").close()
 
 
-def test_a_path_that_can_not_be_made_is_a_clear_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["file", "file/data"])
+def test_a_file_is_no_directory(tmp_path: Path, path: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StorageFailed, match="file"):
-        DataDirectory(tmp_path / "file" / "data", "s1")
+    with pytest.raises(InvalidArgument, match="is a file"):
+        DataDirectory(tmp_path / path, "s1")
+
+
+def test_a_path_that_can_not_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageFailed, match="too long"):
+        DataDirectory(tmp_path / ("x" * 300), "s1")
 
 
 def test_a_new_directory_outlives_a_power_failure(

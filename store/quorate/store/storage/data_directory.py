@@ -102,12 +102,15 @@ class DataDirectory:
         """Open the directory, or make a new one for this store.
 
         Raises DataDirectoryInUse, DataDirectoryOfAnother, DataDirectoryNewer, DataDirectoryOlder,
-        DataDirectoryCorrupt, StorageFailed.
+        DataDirectoryCorrupt, InvalidArgument, StorageFailed.
         """
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._lock = _lock_for_writing(path)
+        except (FileExistsError, NotADirectoryError) as error:
+            detail = f"{path} is a file, or would be in one; name a directory, or a new path"
+            raise InvalidArgument("data_directory", detail) from error
         except OSError as error:
             raise StorageFailed(str(path), str(error)) from error
         try:

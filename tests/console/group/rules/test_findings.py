@@ -271,6 +271,8 @@ def test_versions_and_settings_that_differ() -> None:
     finding = only(found(one, other))
     assert finding.kind is Kind.CONFIGURATION
     assert "retention_bytes is 8 at a; 7 at b" in finding.what
+    one.shared_settings["retention_bytes"] = "null"
+    assert "retention_bytes is not set at a; 7 at b" in only(found(one, other)).what
     other.durability = DURABILITY_STATE_ONLY
     assert found(one, other) == []
     one, other = pair(version="2")

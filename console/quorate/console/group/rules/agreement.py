@@ -17,6 +17,9 @@ from quorate.protocol.wire import lineage_from_wire
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
 from quorate.v1.store_pb2 import SourceStatus, StatusResponse
 
+NOT_SET = "null"
+"""The value that a store reports for a setting that its configuration leaves out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Clock:
@@ -90,7 +93,8 @@ def settings_differ(answers: Sequence[StatusResponse]) -> Iterator[Finding]:
     for name, stores_by_value in values.items():
         if len(stores_by_value) > 1:
             shown = "; ".join(
-                f"{value} at {', '.join(stores)}" for value, stores in stores_by_value.items()
+                f"{'not set' if value == NOT_SET else value} at {', '.join(stores)}"
+                for value, stores in stores_by_value.items()
             )
             yield Finding(
                 Severity.WARNING, Kind.CONFIGURATION, "",
