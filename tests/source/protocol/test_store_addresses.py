@@ -38,3 +38,14 @@ def test_it_learns_where_others_are_but_not_another_name_for_one() -> None:
     assert "call it z here, too." in str(raised.value)
     with pytest.raises(InvalidArgument, match=r"leave its name out here. .* in previous_policies"):
         subject.learn([("x:1", "x:1")])
+
+
+@pytest.mark.parametrize("earlier", ["x=c:1,b=b:1", "c:1,a:1"])
+def test_an_earlier_configuration_calls_a_store_as_the_present_one_does(earlier: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"previous_policies: c:1 is called .* and c in"):
+        Roster(STORES, [Layout.plain(earlier)])
+
+
+def test_stores_of_earlier_configurations_may_have_moved() -> None:
+    moved = Roster(STORES, [Layout.plain("a=b:1,b=c:1,c=old:1")])
+    assert moved.addresses == {"a": "a:1", "b": "b:1", "c": "c:1"}

@@ -17,9 +17,14 @@ class Roster:
     """The stores of one source, under the names that its policies use."""
 
     def __init__(self, stores: Iterable[StoreAddress], previous: Iterable[Layout]) -> None:
-        """Begin with the stores of the present configuration and of earlier ones."""
-        self._known = {store.name: store for layout in previous for store in layout.stores}
-        self._known |= {store.name: store for store in stores}
+        """Begin with the stores of the present configuration and of earlier ones.
+
+        Raises InvalidArgument if an earlier one calls a store of the present one otherwise.
+        """
+        self._known = {store.name: store for store in stores}
+        self._check_names(store for layout in previous for store in layout.stores)
+        earlier = {store.name: store for layout in previous for store in layout.stores}
+        self._known = earlier | self._known
         self.addresses = {store.name: store.address for store in self._known.values()}
         """The address of each store, by name. No entry is ever removed."""
         self.stores: dict[str, StoreAddress] = {}
@@ -48,18 +53,29 @@ class Roster:
         for name, address in addresses:
             if name in self._known or not address:
                 continue
-            place = place_of(address)
-            taken = next(
-                (s.name for s in self._known.values() if place_of(s.address) == place), None
-            )
-            if taken is not None:
+            if (taken := self._name_at(address)) is not None:
                 raise InvalidArgument(
                     "stores",
                     f"{address} is called {taken} here and {name} by the policy in force. "
-                    + _next_step(name, place),
+                    + _next_step(name, place_of(address)),
                 )
             self._known[name] = StoreAddress(name, address)
             self.addresses[name] = address
+
+    def _check_names(self, earlier: Iterable[StoreAddress]) -> None:
+        for store in earlier:
+            taken = self._name_at(store.address)
+            if taken is not None and taken != store.name and store.name not in self._known:
+                raise InvalidArgument(
+                    "previous_policies",
+                    f"{store.address} is called {store.name} there and {taken} in stores. A store "
+                    "keeps the name that it has, or that it lacks: write it alike in both",
+                )
+
+    def _name_at(self, address: str) -> str | None:
+        """Return the name of the store at this address, as far as it is known."""
+        place = place_of(address)
+        return next((s.name for s in self._known.values() if place_of(s.address) == place), None)
 
 
 def _next_step(name: str, place: str) -> str:
