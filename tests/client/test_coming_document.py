@@ -9,7 +9,7 @@ from tests.documents import Document
 from quorate.client import AcknowledgeMode
 
 PAGE = Document("from-kafka-nats-um")
-REFERENCE = [Document(name).text for name in ("api", "operating", "queues")]
+REFERENCE = [Document(name).text for name in ("api", "operating", "queues", "state")]
 
 
 def our_words() -> list[str]:
