@@ -16,13 +16,14 @@ from quorate.subscriber.protocol.pace import Pace, Rate, RateKind
         ("500KB/s", Rate(RateKind.BYTES, 500_000)),
         ("1.5 MiB/s", Rate(RateKind.BYTES, 1.5 * 2**20)),
         ("0.5x", Rate(RateKind.MULTIPLE, 0.5)),
+        (".5X", Rate(RateKind.MULTIPLE, 0.5)),
     ],
 )
 def test_texts(text: str, rate: Rate) -> None:
     assert Rate.parse(text) == rate
 
 
-@pytest.mark.parametrize("text", ["", "fast", "0/s", "0x", "-1/s", "10", "1e3/s", "x"])
+@pytest.mark.parametrize("text", ["", "fast", "0/s", "0x", "-1/s", "10", "1e3/s", "x", ".x", "1.x"])
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument, match="rate"):
         Rate.parse(text)

@@ -15,6 +15,7 @@ from quorate.protocol.errors import InvalidArgument
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 _LATE_SECONDS = 1.0
+_RATE = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*(?:(x)|([kmg]i?)?(b)?/s)\s*", re.I)
 _HELP = 'give "1000/s", "500KB/s" or "2x"'
 
 
@@ -39,7 +40,7 @@ class Rate:
     @staticmethod
     def parse(text: str) -> Rate:
         """Return the rate of a text such as "1000/s", "500KB/s" or "2x". Raises InvalidArgument."""
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:(x)|([kmg]i?)?(b)?/s)\s*", str(text), re.I)
+        found = _RATE.fullmatch(str(text))
         if found is None:
             raise InvalidArgument("rate", f"{text!r} is none; {_HELP}")
         number, multiple, unit, in_bytes = found.groups()
