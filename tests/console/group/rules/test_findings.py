@@ -203,6 +203,36 @@ def test_a_receiver_that_is_far_behind() -> None:
     assert found(*pair(), bounds=Bounds(receiver_lag_max=10)) == []
 
 
+def released(*retained_from: int) -> list[StatusResponse]:
+    """Stores that let go of what is below a number; receiver 0x20 has acknowledged up to 89."""
+    answers = [store(f"node{n}", source(99)) for n in range(len(retained_from))]
+    for answer, first in zip(answers, retained_from, strict=True):
+        answer.sources[0].retained_from = first
+        answer.sources[0].held[0].first = first
+    return answers
+
+
+def test_a_receiver_of_which_messages_have_gone() -> None:
+    finding = only(found(*released(95, 97)))
+    assert (finding.kind, finding.severity) == (Kind.RECEIVER, Severity.NOTE)
+    assert "[90, 94] of orders/0x10" in finding.what
+    assert "receiver 0x20" in finding.what
+    assert "`RELEASED`" in finding.means
+    assert 'retain_until = ["acknowledged"]' in finding.next
+
+
+def test_a_receiver_that_can_still_get_all_of_its_messages() -> None:
+    assert found(*released(90, 97)) == [], "one store has them"
+    assert found(*released(90, 90)) == [], "they were acknowledged"
+
+
+def test_a_new_receiver_begins_with_what_is_there() -> None:
+    answers = released(95, 95)
+    for answer in answers:
+        answer.sources[0].receivers[0].acknowledged_upto = -1
+    assert found(*answers) == []
+
+
 @pytest.mark.parametrize(
     ("reason", "step"),
     [

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from quorate.console.group.rules.agreement import lineages_differ
 from quorate.console.group.rules.findings import Bounds, Finding, Kind, Severity
 from quorate.console.group.rules.row_findings import rows_behind
-from quorate.console.group.rules.source_status import SourceView
+from quorate.console.group.rules.source_status import Row, SourceView
 from quorate.protocol.figures import counted
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
 from quorate.v1.store_pb2 import SubscriptionStatus
 
 Tails = Mapping[SourceName, int]
@@ -72,6 +73,26 @@ def _receivers(view: SourceView, bounds: Bounds) -> Iterator[Finding]:
                 "keep them for it.",
                 f"Start its application, or make it faster. If it is gone for good: {end}.",
             )  # fmt: skip
+        yield from _gone(view, row)
+
+
+def _gone(view: SourceView, receiver: Row) -> Iterator[Finding]:
+    """Yield the messages that every store has let go before a receiver acknowledged them."""
+    position = receiver["acknowledged_upto"]
+    kept_from = min(
+        (source.retained_from for store, source in view.at.items() if view.counts(store)),
+        default=0,
+    )
+    # A receiver that has acknowledged nothing may be new: it begins with what is there.
+    if NOTHING < position < kept_from - 1:
+        yield Finding(
+            Severity.NOTE, Kind.RECEIVER, str(view.name),
+            f"The stores have let go of [{position + 1}, {kept_from - 1}] of {view.name}, which "
+            f"receiver {receiver['session_id']} has not acknowledged.",
+            "It is told of a gap with the cause `RELEASED`, and goes on behind it. A subscriber "
+            "still finds them in an archive.",
+            'If it needs each message, set `retain_until = ["acknowledged"]` at the stores.',
+        )  # fmt: skip
 
 
 def _kept(view: SourceView) -> Iterator[Finding]:
