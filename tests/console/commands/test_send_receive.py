@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from tests.console.command import QUORATE
 
+from quorate.console.commands.send import publish_store_of
+
 pytestmark = pytest.mark.processes
 
 
@@ -316,6 +318,20 @@ def test_a_publish_store_remembers_its_session(environment: dict[str, str], tmp_
     )
     assert first["session_id"] == second["session_id"]
     assert (first["first"], second["first"]) == (0, 2)
+
+
+def test_a_publish_store_is_synced_if_it_is_asked_for(tmp_path: Path) -> None:
+    kept, synced = (publish_store_of(tmp_path / "publish", sync) for sync in (False, True))
+    assert kept is not None
+    assert synced is not None
+    assert (kept.slow, synced.slow) == (False, True)
+    assert publish_store_of(None, synced=False) is None
+
+
+def test_there_is_nothing_to_sync_without_a_publish_store(environment: dict[str, str]) -> None:
+    sent = quorate(environment, "send", "x", "--synced")
+    assert sent.returncode == 2
+    assert b"--synced: it needs --publish-store" in sent.stderr
 
 
 def test_ctrl_c_ends_a_receiver_well_and_keeps_its_place(environment: dict[str, str]) -> None:

@@ -52,7 +52,7 @@ from quorate.protocol.times import seconds_of
 
 if TYPE_CHECKING:
     from quorate.protocol.attributes import Attributes
-    from quorate.source import Event, Outgoing, Source, SourceOptions
+    from quorate.source import Event, FilePublishStore, Outgoing, Source, SourceOptions
 
 _PROGRESS_SECONDS = 0.5
 
@@ -84,6 +84,14 @@ def send(
             help="Keep messages on disk until they are stable, and send them again when reopened.",
         ),
     ] = None,
+    synced: Annotated[
+        bool,
+        typer.Option(
+            "--synced",
+            rich_help_panel=SAFETY,
+            help="With --publish-store: sync what it keeps, so that it outlives the host.",
+        ),
+    ] = False,
     take_over: Annotated[
         bool,
         typer.Option(
@@ -159,19 +167,30 @@ def send(
     check_topic(topic)
     attributes = _attributes(key, properties or ())
     expiry = _expiry(expires) if expires is not None else None
-    opening = {
+    opening: dict[str, Any] = {
         "session_id": parse_session_id(session_id) if session_id is not None else None,
         "take_over": take_over,
         "options": _options(
             settings, topic, receiver_paced, registration_interval, message_bytes_max, compression
         ),
     }
+    if (kept := publish_store_of(publish_store, synced)) is not None:
+        opening["publish_store"] = kept
     with ExitStack() as stack:
         descriptor = _open(file, stack)
-        sending = _Sending(
-            settings, topic, opening, publish_store, descriptor, form, attributes, expiry, events
-        )
+        sending = _Sending(settings, topic, opening, descriptor, form, attributes, expiry, events)
         run(sending.run)
+
+
+def publish_store_of(directory: Path | None, synced: bool) -> FilePublishStore | None:
+    """Return the publish store in a directory; None: there is none. Raises InvalidArgument."""
+    from quorate.source import FilePublishStore
+
+    if directory is not None:
+        return FilePublishStore(directory, sync=synced)
+    if synced:
+        raise InvalidArgument("--synced", "it needs --publish-store, which says where to keep")
+    return None
 
 
 def _options(
@@ -240,7 +259,6 @@ class _Sending:
     settings: GroupSettings
     topic: str
     opening: dict[str, Any]
-    publish_store: Path | None
     descriptor: int
     form: Format
     attributes: Attributes
@@ -252,10 +270,8 @@ class _Sending:
 
     async def run(self) -> None:
         """Send all messages. Raises NotYetStable if they do not become stable in time."""
-        from quorate.source import FilePublishStore, Source
+        from quorate.source import Source
 
-        if self.publish_store:
-            self.opening["publish_store"] = FilePublishStore(self.publish_store)
         source = await Source.open(
             self.topic,
             stores=self.settings.layout,
