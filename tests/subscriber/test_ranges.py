@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -403,3 +404,15 @@ async def test_what_was_consumed_is_kept_up_to_the_end(client: Client) -> None:
                 if isinstance(item, ReplayedMessage):
                     item.consumed()
         assert messages(items) == found
+
+
+async def test_a_range_that_ends_with_what_was_just_published_waits_for_no_heartbeat(
+    client: Client,
+) -> None:
+    async with await client.source("orders", session_id=1) as source:
+        # The time alone no longer has it tell stores how far the stream is stable.
+        source._engine._stable_news_at = math.inf
+        receipt = await source.publish(b"0")
+        async with client.subscriber("orders", end=receipt.bookmark) as subscriber:
+            *found, _ = await whole(subscriber)
+    assert [item.sequence for item in found if isinstance(item, ReplayedMessage)] == [0]

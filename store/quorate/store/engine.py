@@ -158,6 +158,8 @@ class Engine:
         self.denied = Denied()
         self.received = Received()
         self._calls: dict[AppendStream, Endable] = {}
+        self.askers: dict[AppendStream, Callable[[], None]] = {}
+        """How to ask the source of a stream how far the stream is stable."""
         self._topics: tuple[int, list[str]] = (-1, [])
         """The topics for people, and the number of changes of the directory when they were found.
         """
@@ -475,6 +477,13 @@ class Engine:
         """Tell every source that streams here that another store has a new incarnation."""
         for call in list(self._calls.values()):
             call.replaced(store)
+
+    def ask_for_stable(self, state: SourceState) -> None:
+        """Ask a source that streams how far it is stable, if more of it is held than is known."""
+        if state.stream is None or state.held.ranges.high <= state.held.stable_upto:
+            return
+        if (ask := self.askers.get(state.stream)) is not None:
+            ask()
 
     def end_all(self, error: QuorateError) -> None:
         """End every stream."""

@@ -108,6 +108,48 @@ async def test_it_hears_whether_somebody_waits_for_what_becomes_stable(
     assert not (await source.told()).durable.stable_awaited
 
 
+async def acknowledged(store: Store, source: Source, last: int) -> None:
+    """Send messages up to this number, and take the acknowledgement."""
+    source.send(v1.Frame(batch=batch(0, last), stable_upto=NOTHING))
+    told = asyncio.create_task(source.told())
+    while not told.done():
+        store.writer.let()
+        await asyncio.sleep(0)
+    assert told.result().durable == store_v1.Durable(upto=last)
+
+
+async def test_it_hears_once_that_somebody_has_begun_to_wait(store: Store, source: Source) -> None:
+    await acknowledged(store, source, 9)
+    engine, state = store.engine, store.engine.core.sources[ORDERS]
+    with engine.stable_tail.watching(by_topic(ORDERS.topic), ()):
+        engine.ask_for_stable(state)
+        assert (await source.told()).durable == store_v1.Durable(upto=9, stable_awaited=True)
+        engine.ask_for_stable(state)
+        await asyncio.sleep(0)
+        assert source.call.responses() == [], "it knows"
+
+
+async def test_nobody_waits_for_what_is_stable_already(store: Store, source: Source) -> None:
+    await acknowledged(store, source, 9)
+    engine, state = store.engine, store.engine.core.sources[ORDERS]
+    with engine.stable_tail.watching(by_topic(ORDERS.topic), ()) as stable:
+        source.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=9))
+        await asyncio.wait_for(stable.changed(), 10)
+        engine.ask_for_stable(state)
+        await asyncio.sleep(0)
+        assert source.call.responses() == []
+
+
+async def test_nobody_asks_a_source_that_is_away(store: Store, source: Source) -> None:
+    await acknowledged(store, source, 9)
+    engine, state = store.engine, store.engine.core.sources[ORDERS]
+    source.hang_up()
+    store.writer.let()
+    await asyncio.wait_for(source.serving, 10)
+    engine.ask_for_stable(state)
+    assert source.call.responses() == []
+
+
 async def test_a_keepalive_wakes_neither_the_writer_nor_those_who_follow_the_journal(
     store: Store, source: Source
 ) -> None:

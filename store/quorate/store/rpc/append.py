@@ -107,6 +107,10 @@ class AppendCall:
         """The answer to the first frame, until it is told."""
         self._upto = NOTHING
         self._told = NOTHING
+        self._awaited = False
+        """Whether the source was told that somebody waits for what becomes stable."""
+        self._asks = False
+        """Whether the source is to be told so now."""
         self._fragments = _Fragments(NOTHING, lane.tells)
         self._replaced: list[store_v1.StoreReplaced] = []
         self._receivers: store_v1.WaitedFor | None = None
@@ -123,6 +127,15 @@ class AppendCall:
         """Acknowledge everything up to this number as durable."""
         self._upto = upto
         self._lane.tells()
+
+    def ask_for_stable(self) -> None:
+        """Tell the source that somebody waits for what becomes stable, unless it knows.
+
+        An acknowledgement says it. So the last one is repeated.
+        """
+        if not self._awaited and self._told > NOTHING:
+            self._asks = True
+            self._lane.tells()
 
     def replaced(self, store: store_v1.StoreReplaced) -> None:
         """Tell the source that another store has a new incarnation, before later acknowledgements.
@@ -144,10 +157,12 @@ class AppendCall:
         def silenced(silence: str) -> None:
             self.end(TakenForHung(self._address, str(name), silence))
 
+        self._engine.askers[stream] = self.ask_for_stable
         try:
             with self._listening.to(self._lane.peer(), silenced) as client:
                 await self._serve(stream, client)
         finally:
+            del self._engine.askers[stream]
             self._engine.closed(stream)
             _log.info("stream of %s, epoch %d, is over", name, stream.epoch)
 
@@ -331,11 +346,11 @@ class AppendCall:
             self._receivers_told = receivers
         if self._fragments.upto:
             found.append(self._fragments.response())
-        if (upto := self._upto) > self._told:
-            awaited = self._engine.stable_tail.watches(self._topic)
-            durable = store_v1.Durable(upto=upto, stable_awaited=awaited)
+        if (upto := self._upto) > self._told or self._asks:
+            self._awaited = self._engine.stable_tail.watches(self._topic)
+            durable = store_v1.Durable(upto=upto, stable_awaited=self._awaited)
             found.append(store_v1.AppendResponse(durable=durable))
-            self._told = upto
+            self._told, self._asks = upto, False
         return found
 
     async def _watch_receivers(self, stream: AppendStream) -> None:

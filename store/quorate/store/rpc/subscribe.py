@@ -126,6 +126,8 @@ class Subscription:
                         self._late.add(source)
                     if (state := self._engine.core.sources.get(source)) is not None:
                         self._meet(state)
+                        if self._is_stable:
+                            engine.ask_for_stable(state)
                 if (ends := await self._ends_by_now()) is not None:
                     yield store_v1.SubscribeResponse(ends=position_to_wire(ends))
                 async for response in self._pack(await self._passed()):
