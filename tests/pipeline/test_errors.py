@@ -17,6 +17,7 @@ EXIT_CODES = {
     errors.JavaNotFound: 78,
     errors.MessagesGone: 1,
     errors.OffsetsBehind: 1,
+    errors.RowsRefused: 1,
     errors.RowsDiffer: 1,
     errors.RowsUnaccounted: 1,
     errors.WriteNotOurs: 1,

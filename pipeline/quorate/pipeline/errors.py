@@ -2,7 +2,8 @@
 
     QuorateError
     ├── JavaNotFound, MessagesGone, OffsetsBehind                       Spark cannot read
-    ├── RowsDiffer, RowsUnaccounted, WriteNotOurs, AttemptSuperseded    Spark cannot write
+    ├── RowsRefused, RowsDiffer, RowsUnaccounted, WriteNotOurs,
+    │   AttemptSuperseded                                               Spark cannot write
     ├── NotArchived                                                     the archive lacks a topic
     └── TaskFailed, FunctionFailed, Interrupted                         a job ended early
 
@@ -59,6 +60,24 @@ class OffsetsBehind(QuorateError):
             f"The query has to go on with {self.source} at {self.start}, but its end is now said "
             f"to be {self.end}. Its stream was begun anew, or these are other stores. Nothing was "
             "read. Check the stores; to start over, use a new checkpoint and a new cursorName."
+        )
+
+
+@dataclass(eq=False)
+class RowsRefused(QuorateError):
+    write: str
+    batch: int
+    partition: int
+    detail: str
+    partitions: int
+
+    def describe(self) -> str:
+        return (
+            f"Batch {self.batch} of write {self.write} is not committed, because rows of partition "
+            f"{self.partition} cannot be written: {self.detail.removesuffix('.')}. "
+            f"Partitions with such rows: {self.partitions}. Spark did not repeat "
+            "their tasks in vain. Rows that were written stay in the topic. Mend the others, and "
+            "repeat the batch."
         )
 
 

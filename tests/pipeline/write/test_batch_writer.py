@@ -227,6 +227,23 @@ def test_what_can_not_be_written_is_said_at_once(
         write(spark.range(1).selectExpr(columns), group, **options)
 
 
+def test_a_row_that_can_not_be_written_fails_the_write_without_repeating_a_task(
+    spark: SparkSession, group: Group, tmp_path: Path
+) -> None:
+    def noting_attempts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        (tmp_path / f"{context.partitionId()}-{context.attemptNumber()}").touch()
+        yield from batches
+
+    row = "case when id = 70000 then null else cast(id as string) end payload"
+    frame = spark.range(0, 100_000, 1, 2).selectExpr(row)
+    with pytest.raises(PySparkException, match="rows of partition 1 cannot be written") as raised:
+        write(frame.mapInArrow(noting_attempts, "payload string"), group, topic="refused")
+    assert "column payload: is null in some row" in str(raised.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0-0", "1-0"]
+
+
 def test_nothing_is_overwritten(spark: SparkSession, group: Group) -> None:
     frame = numbers(spark, 1).write.format("quorate").options(stores=group.stores, topic="t")
     with pytest.raises(PySparkException, match="mode: only append"):

@@ -7,7 +7,7 @@ import logging
 import pytest
 from tests.pipeline.group import Group, until
 
-from quorate.pipeline.errors import RowsUnaccounted
+from quorate.pipeline.errors import RowsRefused, RowsUnaccounted
 from quorate.pipeline.rules.chunks import Rows
 from quorate.pipeline.rules.resuming import (
     WriteBatch,
@@ -144,6 +144,19 @@ def test_markers_are_the_newest(own_group: Group) -> None:
     found = newest_markers(options_for(own_group).layout, lambda source: source == name, 5.0)
     markers = {WriteMarker.decoded(name, text) for text in found[name]}
     assert {marker.write.batch for marker in markers if marker is not None} == {3}
+
+
+def test_rows_that_can_not_be_written_stop_the_commit() -> None:
+    options = write_options({"stores": "a:1"}, streaming=True)
+    messages = [
+        TaskMessage(WRITE, 0, ()),
+        TaskMessage(WRITE, 3, (), "column payload: is null."),
+        TaskMessage(WRITE, 4, (), "column topic: is null."),
+    ]
+    with pytest.raises(RowsRefused) as raised:
+        commit_batch(options, WRITE, messages)
+    error = raised.value
+    assert (error.partition, error.detail, error.partitions) == (3, "column payload: is null.", 2)
 
 
 @pytest.mark.expects_log("batch 5 of write a-write failed. The rows that its tasks wrote stay")

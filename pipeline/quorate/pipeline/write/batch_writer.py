@@ -31,7 +31,7 @@ from quorate.pipeline.write.writing import (
     Attempt,
     write_partition,
 )
-from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -81,9 +81,17 @@ def checked_options(
 def write_task(
     batches: Iterator[pa.RecordBatch], options: WriteOptions, write: WriteBatch
 ) -> TaskMessage:
-    """Write the rows of one task of a batch write or of a stream, and return its message."""
+    """Write the rows of one task of a batch write or of a stream, and return its message.
+
+    A row that cannot be written does not fail the task, because Spark would repeat it in vain. The
+    message says it instead, and the commit fails.
+    """
     context = TaskContext.get()
     assert context is not None
     attempt = Attempt(write, context.partitionId(), context.attemptNumber())
     rows = (rows_by_topic(batch, options.topic) for batch in batches)
-    return TaskMessage(write, attempt.partition, tuple(write_partition(rows, attempt, options)))
+    try:
+        written = write_partition(rows, attempt, options)
+    except (InvalidArgument, MessageTooLarge) as error:
+        return TaskMessage(write, attempt.partition, (), str(error))
+    return TaskMessage(write, attempt.partition, tuple(written))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from quorate.pipeline.errors import RowsUnaccounted
+from quorate.pipeline.errors import RowsRefused, RowsUnaccounted
 from quorate.pipeline.rules.resuming import (
     WriteBatch,
     partition_of,
@@ -34,6 +34,8 @@ class TaskMessage(WriterCommitMessage):
     write: WriteBatch
     partition: int
     written: tuple[Written, ...]
+    refused: str = ""
+    """The reason for which rows of the task cannot be written, however often Spark repeats it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,10 @@ def roll_up(messages: Iterable[TaskMessage]) -> Committed:
 def commit_batch(
     options: WriteOptions, write: WriteBatch, messages: Sequence[WriterCommitMessage | None]
 ) -> Committed:
-    """Account for all rows of the batch. Raises RowsUnaccounted, NoQuorum."""
+    """Account for all rows of the batch. Raises RowsRefused, RowsUnaccounted, NoQuorum."""
+    if refused := [message for message in _ours(messages) if message.refused]:
+        first = refused[0]
+        raise RowsRefused(write.write_id, write.batch, first.partition, first.refused, len(refused))
     committed = roll_up(_ours(messages))
     found = newest_markers(
         options.layout,
