@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -19,6 +20,7 @@ import duckdb
 import polars
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import expr
 from tests import seams
 from tests.pipeline.archive.support import ORDERS, FakeStores, Stream, batch, here
 from tests.pipeline.group import Group
@@ -86,6 +88,28 @@ def test_what_is_shown_of_reading_and_writing(
         # The session of the tests is there already.
         exec(code.replace("quorate.pipeline.session()", "spark"), {"spark": spark, "frame": frame})
     assert topic in capsys.readouterr().out
+
+
+def test_what_is_shown_of_the_progress_of_a_stream(
+    spark: SparkSession, group: Group, tmp_path: Path
+) -> None:
+    group.publish("shown-progress", [b"1", b"2", b"3"])
+    options = {"stores": group.stores, "topics": "shown-progress", "maxMessagesPerTrigger": "2"}
+    rows = spark.readStream.format("quorate").options(**options).load()
+    names: dict[str, Any] = {"json": json, "expr": expr, "rows": rows}
+    names["checkpoint"] = str(tmp_path / "checkpoint")
+    (code,) = blocks(section("### Progress of a stream"), "python")
+    exec(code, names)
+    try:
+        said = {each["batchId"]: each for each in names["query"].recentProgress}
+        assert (names["lag"], names["left_out"]) == (0, 0)
+        (first,) = said[0]["sources"]
+        assert json.loads(first["endOffset"]) == {"shown-progress/0x10": 2}
+        assert json.loads(first["latestOffset"]) == {"shown-progress/0x10": 3}
+        assert said[0]["observedMetrics"]["waited"].ms > 0
+        assert first["metrics"] == {}
+    finally:
+        names["query"].stop()
 
 
 @pytest.mark.long

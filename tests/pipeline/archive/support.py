@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,7 +131,7 @@ class FakeStores(Stores):
 
     def fetch(
         self, source: SourceName, lineage: Lineage, first: int, last: int, turn: int = 0
-    ) -> Iterator[Piece]:
+    ) -> Generator[Piece, None, None]:
         del turn
         for frame in self.streams[source].frames:
             header = read_header(frame)

@@ -209,7 +209,7 @@ def test_what_nobody_can_say_is_not_taken_for_lost(own_group: Group) -> None:
     assert all(address in caught.value.might_have for address in own_group.addresses)
 
 
-@pytest.mark.expects_log("are gone")
+@pytest.mark.expects_log("are left out")
 def test_what_the_stores_let_go_is_no_loss_unless_one_asks_for_it(tmp_path: Path) -> None:
     group = Group(tmp_path, configuration="retention_messages = 5000")
     group.start()

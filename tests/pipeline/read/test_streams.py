@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tests.pipeline.group import Group, numbered, until
 from tests.pipeline.read.test_stream_reader import positions
 
+from quorate.pipeline.stores.client import Stores
 from quorate.protocol.identity import SourceName
 
 Batches = dict[int, list[bytes]]
@@ -117,3 +119,29 @@ def test_what_appears_while_a_query_runs_is_read_also_when_a_store_dies(
     finally:
         query.stop()
     assert sink.payloads == sorted(numbered(0, 19))
+
+
+def test_progress_shows_how_many_messages_were_left_out(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    group = Group(tmp_path, configuration="retention_messages = 5000")
+    group.start()
+    try:
+        messages = [b"%0100d" % number for number in range(50_000)]
+        group.publish("left-out", messages[:45_000])
+        name = group.publish("left-out", messages[45_000:])
+        stores = Stores(group.addresses)
+        until("most was let go", lambda: stores.sources().sources[name].earliest == 45_000)
+        options = {"startingOffsets": json.dumps({str(name): 0}), "failOnDataLoss": "false"}
+        sink = Sink()
+        query = over_what_there_is(
+            writer(spark, group, sink, tmp_path / "checkpoint", topics="left-out", **options)
+        )
+        assert sink.payloads == messages[45_000:]
+        [progress] = [each for each in query.recentProgress if each["numInputRows"]]
+        [source] = progress["sources"]
+        assert json.loads(source["endOffset"]) == {str(name): 50_000}
+        assert json.loads(source["latestOffset"]) == {str(name): 50_000, "leftOut": 45_000}
+        assert "leftOut" not in (tmp_path / "checkpoint" / "offsets" / "0").read_text()
+    finally:
+        group.stop()

@@ -530,7 +530,9 @@ class _Pieces:
         """Yield the pieces of the range, without a batch that goes on behind what is stable."""
         each, after = self.range, self.asked.after
         begin = after.first if after is not None else each.first
-        fetched = self._stores.fetch(each.source, each.lineage, begin, each.until - 1, self._turn)
+        fetched: Iterator[Piece] = self._stores.fetch(
+            each.source, each.lineage, begin, each.until - 1, self._turn
+        )
         if after is not None:
             piece = next(fetched)
             _check_same_batch(piece, after, each.first - 1, self._archive)

@@ -7,7 +7,7 @@ archive is read is in quorate.archive.reading.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -106,7 +106,7 @@ class StoresAndArchive(Stores):
 
     def fetch(
         self, source: SourceName, lineage: Lineage, first: int, last: int, turn: int = 0
-    ) -> Iterator[Piece]:
+    ) -> Generator[Piece, None, None]:
         """Yield the messages [first, last], those that no store has any longer from the archive.
 
         Raises as Stores.fetch if neither has a message, and as Archive.pieces.

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from quorate.pipeline.errors import MessagesGone
 from quorate.pipeline.options import BoundKind, ReadBound, ReadBounds, ReadOptions
+from quorate.pipeline.read.left_out import LeftOut, warn_of
 from quorate.pipeline.rules.known_source import KnownSource
 from quorate.pipeline.rules.planning import (
     Part,
@@ -51,6 +52,7 @@ def sources_of(catalogue: Catalogue, options: ReadOptions) -> dict[SourceName, K
 def wanted_ranges(stores: Stores, options: ReadOptions) -> list[SourceRange]:
     """Return what a table of these options has: the ranges of each source, in their order.
 
+    Without failOnDataLoss, messages that no store has are left out here, with a warning.
     Raises as Stores.sources, UnknownTopic, and InvalidArgument for a bound of no source.
     """
     sources = sources_of(stores.sources(), options)
@@ -59,7 +61,12 @@ def wanted_ranges(stores: Stores, options: ReadOptions) -> list[SourceRange]:
     check_named("endingOffsets", options.end, sources)
     warn_of_ends("startingOffsets", options.start, sources)
     warn_of_ends("endingOffsets", options.end, sources)
-    return [part for known in sources.values() for part in _ranges_of(stores, known, options)]
+    wanted = [
+        (known, part) for known in sources.values() for part in _ranges_of(stores, known, options)
+    ]
+    if options.fail_on_data_loss:
+        return [part for _, part in wanted]
+    return LeftOut(stores).rest(wanted)
 
 
 def _ranges_of(stores: Stores, known: KnownSource, options: ReadOptions) -> Iterator[SourceRange]:
@@ -183,5 +190,5 @@ def _pieces(
             except MessagesGone as gone:
                 if fail_on_data_loss:
                     raise
-                _log.warning("%s", gone)
+                warn_of([gone])
                 first = gone.last + 1

@@ -27,6 +27,7 @@ from quorate.pipeline.errors import OffsetsBehind
 from quorate.pipeline.options import LATEST, BoundKind, ReadOptions
 from quorate.pipeline.read.batch_reader import PartReader, StoresPartition
 from quorate.pipeline.read.cursors import Cursor
+from quorate.pipeline.read.left_out import LeftOut
 from quorate.pipeline.read.ranges import (
     begins_at,
     check_named,
@@ -38,6 +39,7 @@ from quorate.pipeline.read.ranges import (
 from quorate.pipeline.read.trigger import Trigger
 from quorate.pipeline.rules import offsets
 from quorate.pipeline.rules.known_source import KnownSource
+from quorate.pipeline.rules.planning import SourceRange
 from quorate.pipeline.stores.client import Catalogue
 from quorate.protocol.errors import InvalidArgument, MissingMessages
 from quorate.protocol.identity import SourceName
@@ -46,6 +48,9 @@ GRACE_SECONDS = 0.3
 """Seconds to wait for each next store once one store has answered."""
 
 Offsets = dict[str, int]
+
+LEFT_OUT = "leftOut"
+"""The name, beside those of sources, of the number of messages that this run left out."""
 
 _NAMED = 5
 """Number of topics that a warning names as examples."""
@@ -67,6 +72,7 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
         """By source, where a run ends that reads what is available now; None: no such run."""
         self._latest: Offsets | None = None
         self._catalogue: Catalogue | None = None
+        self._left_out = None if options.fail_on_data_loss else LeftOut(self._stores)
         self._looked = False
         """The warning about topics without a source was considered."""
 
@@ -123,14 +129,21 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
             end = offsets.latest(begin, end)
         elif not isinstance(limit, ReadAllAvailable) and self._waits(begin, end):
             return offsets.to_json(begin)
-        return offsets.to_json(self._limited(begin, end, limit))
+        limited = self._limited(begin, end, limit)
+        if self._left_out is not None:
+            # Spark asks for the latest offset once it has this one, and shows it with this batch.
+            self._ranges(offsets.forward(begin, limited), sources)
+        return offsets.to_json(limited)
 
     def _waits(self, begin: offsets.Vector, end: offsets.Vector) -> bool:
         ranges = offsets.forward(begin, end).values()
         return self._trigger.waits(sum(until - first for first, until in ranges), time.monotonic())
 
     def reportLatestOffset(self) -> Offsets | None:
-        return self._latest
+        """Return what Spark shows as the latest offset in a query's progress, and nowhere else."""
+        if self._latest is None or self._left_out is None:
+            return self._latest
+        return {**self._latest, LEFT_OUT: self._left_out.messages}
 
     def prepareForTriggerAvailableNow(self) -> None:
         sources = sources_of(self._look(), self._options)
@@ -202,12 +215,22 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
 
     def partitions(self, start: Offsets, end: Offsets) -> list[StoresPartition]:
         ranges = offsets.forward(offsets.from_json(start), offsets.from_json(end))
-        known = self._known_for(ranges)
-        return self.planned(
-            part
-            for source, (first, until) in ranges.items()
-            for part in self._stores.parted(known[source], range_of(known[source], first, until))
-        )
+        return self.planned(self._ranges(ranges, self._known_for(ranges)))
+
+    def _ranges(
+        self,
+        ranges: Mapping[SourceName, tuple[int, int]],
+        sources: Mapping[SourceName, KnownSource],
+    ) -> list[SourceRange]:
+        """Return what is read of half-open ranges."""
+        parts = [
+            (sources[name], part)
+            for name, (first, until) in ranges.items()
+            for part in self._stores.parted(sources[name], range_of(sources[name], first, until))
+        ]
+        if self._left_out is None:
+            return [part for _, part in parts]
+        return self._left_out.rest(parts)
 
     def _known_for(
         self, ranges: Mapping[SourceName, tuple[int, int]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -244,7 +244,7 @@ class Stores:
 
     def fetch(
         self, source: SourceName, lineage: Lineage, first: int, last: int, turn: int = 0
-    ) -> Iterator[Piece]:
+    ) -> Generator[Piece, None, None]:
         """Yield the messages [first, last], each once and in order; they must be stable.
 
         - lineage: the lineage of the source in its KnownSource.
