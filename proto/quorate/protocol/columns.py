@@ -174,11 +174,26 @@ def _named(attributes: Sequence[Attributes]) -> list[bytes]:
     return parts
 
 
-def _by_name(mappings: Iterable[Mapping[str, bytes]]) -> dict[str, tuple[list[int], list[bytes]]]:
-    """Return, for each name, the messages that have a value, by place, and the values.
+def _by_name(
+    mappings: Sequence[Mapping[str, bytes]],
+) -> Mapping[str, tuple[Sequence[int], list[bytes]]]:
+    """Return, for each name, the messages that have a value, by place, and the values."""
+    names = mappings[0]
+    if set(map(len, mappings)) == {len(names)}:
+        try:
+            return {
+                name: (range(len(mappings)), list(map(itemgetter(name), mappings)))
+                for name in names
+            }
+        except KeyError:
+            pass  # A message has other names.
+    return _by_any_name(mappings)
 
-    One pass: a batch may have as many names as messages.
-    """
+
+def _by_any_name(
+    mappings: Iterable[Mapping[str, bytes]],
+) -> dict[str, tuple[list[int], list[bytes]]]:
+    """Return as _by_name does, in one pass: a batch may have as many names as messages."""
     found: dict[str, tuple[list[int], list[bytes]]] = {}
     for row, own in enumerate(mappings):
         for name, value in own.items():

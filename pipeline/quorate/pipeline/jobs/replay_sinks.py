@@ -27,7 +27,7 @@ from quorate.protocol.layout import Layout
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, MESSAGE_BYTES_USUAL
 from quorate.protocol.tls import tls_of_environment
 from quorate.source import Source
-from quorate.source.protocol.outgoing import ready_of
+from quorate.source.protocol.outgoing import Ready
 
 TIME_PROPERTY = "original-time"
 """The property with the original time of a message: ISO 8601, UTC, to the microsecond."""
@@ -184,6 +184,8 @@ class _Sized:
 
     messages: Slice
     attributes: Sequence[Attributes]
+    sizes: Sequence[int]
+    """The bytes of each message."""
     ends: Sequence[int]
     """The bytes of each message and of all before it."""
 
@@ -201,6 +203,7 @@ class _Waiting:
 
     payloads: Sequence[bytes]
     attributes: Sequence[Attributes]
+    sizes: Sequence[int]
     position: Position
     """The position of the last one."""
 
@@ -257,6 +260,7 @@ class _Target:
             _Waiting(
                 sized.messages.payloads[first:end],
                 sized.attributes[first:end],
+                sized.sizes[first:end],
                 sized.messages.position(end - 1),
             )
         )
@@ -268,9 +272,10 @@ class _Target:
         """
         position = self.position
         assert position is not None
-        ready = ready_of(
+        ready = Ready(
             [payload for each in self._waiting for payload in each.payloads],
             [own for each in self._waiting for own in each.attributes],
+            [size for each in self._waiting for size in each.sizes],
         )
         marker = _encoded(self._name, position)
         await commit_patiently(self.source, ready, marker, timeout)
@@ -318,8 +323,9 @@ def _sized(messages: Slice) -> _Sized:
     """Return messages with the attributes that they are sent with."""
     made = _Originals()
     if _say_nothing(messages):
-        both = list(map(made.alone, messages.sent_us, messages.topics))
-        attributes, sizes = [own for own, _ in both], [size for _, size in both]
+        origins = list(zip(messages.sent_us, messages.topics, strict=True))
+        attributes = list(map(made.__getitem__, origins))
+        own_sizes = list(map(made.sizes.__getitem__, origins))
     else:
         attributes = list(
             map(
@@ -332,9 +338,9 @@ def _sized(messages: Slice) -> _Sized:
                 messages.expires_us,
             )
         )
-        sizes = [own.size for own in attributes]
-    ends = list(accumulate(map(add, map(len, messages.payloads), sizes)))
-    return _Sized(messages, attributes, ends)
+        own_sizes = [own.size for own in attributes]
+    sizes = list(map(add, map(len, messages.payloads), own_sizes))
+    return _Sized(messages, attributes, sizes, list(accumulate(sizes)))
 
 
 def _say_nothing(messages: Slice) -> bool:
@@ -342,26 +348,25 @@ def _say_nothing(messages: Slice) -> bool:
     return not (
         any(messages.deleted)
         or any(messages.properties)
-        or any(key is not None for key in messages.keys)
-        or any(each is not None for each in messages.expires_us)
+        or messages.keys.count(None) < len(messages)
+        or messages.expires_us.count(None) < len(messages)
     )
 
 
-class _Originals:
-    """Makes the properties of the original topic and time. Messages of a batch often share both."""
+class _Originals(dict[tuple[int, str], Attributes]):
+    """The attributes that say the original time and topic, by both. Messages often share them."""
 
     def __init__(self) -> None:
+        self.sizes: dict[tuple[int, str], int] = {}
+        """The bytes of the attributes that were looked up."""
         self._seconds: dict[int, bytes] = {}
         """The text of each second since 1970."""
-        self._alone: dict[tuple[int, str], tuple[Attributes, int]] = {}
 
-    def alone(self, time_us: int, topic: str) -> tuple[Attributes, int]:
-        """Return the attributes of a message that has no other ones, and their size."""
-        found = self._alone.get((time_us, topic))
-        if found is None:
-            attributes = Attributes(None, self._properties(time_us, topic))
-            found = self._alone[time_us, topic] = attributes, attributes.size
-        return found
+    def __missing__(self, origin: tuple[int, str]) -> Attributes:
+        """Make the attributes of a message that has no other ones."""
+        made = self[origin] = Attributes(None, self._properties(*origin))
+        self.sizes[origin] = made.size
+        return made
 
     def added(
         self,
