@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate worlds brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-clients bench-crowd bench-growth bench-pairs bench-peers bench-queue bench-recovery bench-replay bench-spark bench-state bench-status bench-subscriptions pipeline-example package peers release kustomize image clean fuzz bench-connections
+.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate worlds brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-backtest bench-clients bench-crowd bench-growth bench-pairs bench-peers bench-queue bench-recovery bench-replay bench-spark bench-state bench-status bench-subscriptions pipeline-example package peers release kustomize image clean fuzz bench-connections
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -120,6 +120,9 @@ bench-crowd: $(CORE) ## measure what subscribers at full speed cost a source: SU
 
 bench-archive: $(STAMP) ## measure archiving many sources, and with nothing new: SOURCES=2001
 	$(BIN)/python -m bench.archive $(if $(SOURCES),--sources $(SOURCES))
+
+bench-backtest: $(STAMP) ## measure backtests to a function and to a topic: MESSAGES=2000000, RATE=500000, RUNS=3
+	$(BIN)/python -m bench.backtest $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(RATE),--rate $(RATE)) $(if $(RUNS),--runs $(RUNS))
 
 bench-spark: $(STAMP) ## measure reading, writing, archiving and auditing with Spark: MESSAGES=5000000, RUNS=5
 	$(BIN)/python -m bench.spark $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(RUNS),--runs $(RUNS))

@@ -1,8 +1,8 @@
 """`make bench-spark`: reading, auditing, archiving and writing with Spark.
 
-Messages are read as a table, next to Parquet in the same run, and as a stream. It starts three
-stores that sync to the disk, and a local Spark with two cores. The figures are medians of several
-runs. Quote them only with what else the machine did.
+Messages are read as a table, next to Parquet in the same run, and as a stream. Some are large, and
+some have keys and properties. It starts three stores that sync to the disk, and a local Spark with
+two cores. The figures are medians of several runs. Quote them only with what else the machine did.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from bench.report import say
+from quorate.client import Outgoing
 from quorate.pipeline import session
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.tasks import on_spark
 from quorate.pipeline.audit.verdict import AuditOutcome
 from quorate.pipeline.jobs.audit import audit
 from quorate.pipeline.stores.client import Stores
-from quorate.protocol.identity import SourceName
+from quorate.protocol.identity import SourceName, parse_addresses
 from quorate.source.blocking import Source
 
 PAYLOAD_BYTES = 100
@@ -61,11 +62,38 @@ def stores(directory: Path) -> Iterator[str]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
+        process.stdout.close()
 
 
-def publish(addresses: str, topic: str, messages: int) -> float:
+@dataclass(frozen=True)
+class Kind:
+    """The size of the messages of a topic, and their attributes."""
+
+    topic: str
+    payload_bytes: int
+    keyed: bool
+    """Each message has one of 1,000 keys, and a property of one of 10 values."""
+
+    def __str__(self) -> str:
+        return f"{self.payload_bytes:,} bytes{', key and property' if self.keyed else ''}"
+
+    def chunk(self) -> list[Any]:
+        payloads = [os.urandom(self.payload_bytes) for _ in range(CHUNK)]
+        if not self.keyed:
+            return payloads
+        return [
+            Outgoing(payload, key=b"key-%04d" % (at % 1000), properties={"n": b"%d" % (at % 10)})
+            for at, payload in enumerate(payloads)
+        ]
+
+
+PLAIN = Kind("bench", PAYLOAD_BYTES, False)
+OTHERS = (Kind("keyed", 100, True), Kind("large", 1_000, False), Kind("large-keyed", 1_000, True))
+
+
+def publish(addresses: str, kind: Kind, messages: int) -> float:
     """Send messages until all are stable; return the seconds that it took."""
-    payloads = [os.urandom(PAYLOAD_BYTES) for _ in range(CHUNK)]
+    topic, payloads = kind.topic, kind.chunk()
     with Source.open(topic, stores=addresses, session_id=1) as source:
         begun = time.perf_counter()
         for _ in range(messages // CHUNK):
@@ -77,7 +105,7 @@ def publish(addresses: str, topic: str, messages: int) -> float:
 
 
 def until_stable(addresses: str, source: SourceName, messages: int) -> None:
-    known = Stores(addresses.split(","))
+    known = Stores(parse_addresses(addresses))
     while known.sources().sources[source].until < messages:
         time.sleep(0.1)
 
@@ -85,8 +113,9 @@ def until_stable(addresses: str, source: SourceName, messages: int) -> None:
 # As a table.
 
 
-def aggregated(rows: DataFrame, messages: int) -> None:
+def aggregated(rows: DataFrame, kind: Kind, messages: int) -> None:
     """Aggregate over every column that has a value in every row."""
+    more = [f.max("key"), f.max(f.col("properties")["n"])] if kind.keyed else []
     [row] = rows.agg(
         f.count("*").alias("count"),
         f.sum(f.length("payload")).alias("bytes"),
@@ -95,9 +124,10 @@ def aggregated(rows: DataFrame, messages: int) -> None:
         f.max("timestamp"),
         f.max("topic"),
         f.max("source"),
+        *more,
     ).collect()
     assert row["count"] == messages, row
-    assert row["bytes"] == messages * PAYLOAD_BYTES, row
+    assert row["bytes"] == messages * kind.payload_bytes, row
     assert row["sequences"] == messages * (messages - 1) // 2, row
 
 
@@ -107,32 +137,48 @@ def timed(work: Callable[[], None]) -> float:
     return time.perf_counter() - begun
 
 
-def table(spark: SparkSession, addresses: str, directory: Path, messages: int, runs: int) -> None:
+def table(
+    spark: SparkSession, addresses: str, directory: Path, kind: Kind, messages: int, runs: int
+) -> float:
+    """Measure reading the stores and Parquet in turns; return the seconds of the stores."""
+    path = str(directory / "rows" / kind.topic)
+
     def from_stores() -> DataFrame:
-        reader = spark.read.format("quorate").options(stores=addresses, topics="bench")
+        reader = spark.read.format("quorate").options(stores=addresses, topics=kind.topic)
         return reader.load()
 
     def from_files() -> DataFrame:
-        return spark.read.parquet(str(directory / "rows"))
+        return spark.read.parquet(path)
 
-    from_stores().write.parquet(str(directory / "rows"))
+    from_stores().write.parquet(path)
     ours, theirs = [], []
     for _ in range(runs + 1):
-        ours.append(timed(lambda: aggregated(from_stores(), messages)))
-        theirs.append(timed(lambda: aggregated(from_files(), messages)))
+        ours.append(timed(lambda: aggregated(from_stores(), kind, messages)))
+        theirs.append(timed(lambda: aggregated(from_files(), kind, messages)))
     # The first run of each warms up.
     mine, other = (messages / statistics.median(each[1:]) for each in (ours, theirs))
-    say("table: rows/s from the stores", f"{mine:,.0f}", spread(messages, ours[1:]))
-    say("table: rows/s from Parquet", f"{other:,.0f}", spread(messages, theirs[1:]))
-    say("table: stores / Parquet", f"{mine / other:.2f}", "")
-    audits(spark, addresses, messages, runs, statistics.median(ours[1:]))
+    say(f"table, {kind}: rows/s from the stores", f"{mine:,.0f}", spread(messages, ours[1:]))
+    say(f"table, {kind}: rows/s from Parquet", f"{other:,.0f}", spread(messages, theirs[1:]))
+    say(f"table, {kind}: stores / Parquet", f"{mine / other:.2f}", "")
+    return statistics.median(ours[1:])
+
+
+def tables(spark: SparkSession, addresses: str, directory: Path, messages: int, runs: int) -> None:
+    """Measure reading messages of each kind, and an audit of the first kind."""
+    reading = table(spark, addresses, directory, PLAIN, messages, runs)
+    audits(spark, addresses, messages, runs, reading)
+    for kind in OTHERS:
+        # As many bytes of payload as of the first kind.
+        some = messages * PAYLOAD_BYTES // kind.payload_bytes // CHUNK * CHUNK or CHUNK
+        publish(addresses, kind, some)
+        table(spark, addresses, directory, kind, some, runs)
 
 
 def audits(spark: SparkSession, addresses: str, messages: int, runs: int, reading: float) -> None:
     """Measure an audit of all stores, next to `reading`: seconds to read the messages of one."""
 
     def audited(thorough: bool) -> None:
-        report = audit(on_spark(spark), addresses.split(","), parts=2, thorough=thorough)
+        report = audit(on_spark(spark), parse_addresses(addresses), parts=2, thorough=thorough)
         assert report.outcome is AuditOutcome.NO_LOSS, report.summary
         assert report.compared == messages, report.summary
         assert report.read == (3 * messages if thorough else 0), report.read
@@ -156,7 +202,7 @@ def archives(
         path = directory / "archive"
 
         def archived(path: str = str(path)) -> None:
-            stores = Stores(addresses.split(","))
+            stores = Stores(parse_addresses(addresses))
             report = archive(on_spark(spark), stores, path, selects="bench".__eq__, parts=2)
             assert (report.messages, report.failures) == (messages, {}), report.as_object()
 
@@ -169,7 +215,9 @@ def archives(
 
 def writes(spark: SparkSession, addresses: str, directory: Path, messages: int, runs: int) -> None:
     """Measure writing rows of Parquet, each time to a new topic, until all are stable."""
-    rows = spark.read.parquet(str(directory / "rows")).select("payload").limit(messages)
+    rows = (
+        spark.read.parquet(str(directory / "rows" / PLAIN.topic)).select("payload").limit(messages)
+    )
     rows.repartition(2).write.parquet(str(directory / "to-write"))
     rows = spark.read.parquet(str(directory / "to-write"))
     seconds = []
@@ -178,7 +226,7 @@ def writes(spark: SparkSession, addresses: str, directory: Path, messages: int, 
         settings = {"stores": addresses, "topic": topic}
         writing = rows.write.format("quorate").mode("append").options(**settings)
         seconds.append(timed(writing.save))
-        known = Stores(addresses.split(",")).sources().sources
+        known = Stores(parse_addresses(addresses)).sources().sources
         stable = sum(each.until for name, each in known.items() if name.topic == topic)
         assert stable == messages, stable
     rate = messages / statistics.median(seconds[1:])
@@ -346,7 +394,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="quorate-bench-spark-") as name:
         directory = Path(name)
         with stores(directory / "stores") as addresses:
-            seconds = publish(addresses, "bench", arguments.messages)
+            seconds = publish(addresses, PLAIN, arguments.messages)
             say("source: messages/s until stable", f"{arguments.messages / seconds:,.0f}", "")
             spark = session(
                 "bench",
@@ -355,7 +403,7 @@ def main() -> None:
             )
             spark.sparkContext.setLogLevel("ERROR")
             try:
-                table(spark, addresses, directory, arguments.messages, arguments.runs)
+                tables(spark, addresses, directory, arguments.messages, arguments.runs)
                 archives(spark, addresses, directory, arguments.messages, arguments.runs)
                 backlog(spark, addresses, directory, arguments.messages)
                 live(spark, addresses, directory, 5_000, arguments.seconds)
