@@ -235,6 +235,10 @@ def test_what_is_compared_with_sparks_source_for_kafka_exists_there_and_here() -
     cells = [row.strip("|").split("|") for row in rows if row.startswith("| ")][1:]
     theirs = {name for cell in cells for name in re.findall(r"`(\S+)`", cell[0])}
     assert theirs == SPARKS_KAFKA - {"startingOffsetsByTimestampStrategy"}
+    other_names = {name.lower() for name in SPARKS_KAFKA - set(map(str, ARROW.names))}
+    own = {name.lower() for name in option_table(section("## Reading"))}
+    columns = {"value", "headers", "partition", "offset", "timestamptype"}
+    assert set(options.OF_KAFKA) == other_names - own - columns
     ours = {name for cell in cells for name in re.findall(r"`(\S+)`", cell[1])}
     known = set(option_table(section("## Reading"))) | set(ARROW.names)
     assert ours <= known, ours - known

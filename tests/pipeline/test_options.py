@@ -162,7 +162,8 @@ def test_bounds_for_all_and_for_some() -> None:
             STORES | {"minMessagesPerTrigger": "11", "maxMessagesPerTrigger": "10"},
             "option minMessagesPerTrigger: is 11, and maxMessagesPerTrigger is 10",
         ),
-        (STORES | {"minOffsetsPerTrigger": "5"}, "did you mean minMessagesPerTrigger"),
+        ({"subscribe": "t"}, "option subscribe: is one of Spark's source for Kafka; give topics"),
+        (STORES | {"maxOffsetsPerTrigger": "5"}, "give maxMessagesPerTrigger"),
         (
             STORES | {"minMessagesPerTrigger": "5", "maxTriggerDelay": "soon"},
             "option maxTriggerDelay: 'soon' is no age",

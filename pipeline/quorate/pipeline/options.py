@@ -34,6 +34,27 @@ TRIGGER_DELAY_SECONDS = 900.0
 SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
 """The names of options that Spark itself adds to those of a source."""
 
+OF_KAFKA = {
+    "kafka.bootstrap.servers": "give stores",
+    "subscribe": "give topics",
+    "subscribepattern": "give topicsPattern",
+    "startingoffsetsbytimestamp": "give startingTimestamp, or times in startingOffsets",
+    "startingoffsetsbytimestampstrategy": (
+        "leave it out: reading begins at the end if no message is that late"
+    ),
+    "endingoffsetsbytimestamp": "give endingTimestamp, or times in endingOffsets",
+    "maxoffsetspertrigger": "give maxMessagesPerTrigger",
+    "minoffsetspertrigger": "give minMessagesPerTrigger",
+    "maxrecordsperpartition": "give maxMessagesPerPartition",
+    "kafkaconsumer.polltimeoutms": "give fetchTimeout, in seconds",
+    "fetchoffset.numretries": "give retryTimeout, in seconds",
+    "fetchoffset.retryintervalms": "give retryTimeout, in seconds",
+    "groupidprefix": "give cursorName",
+    "kafka.group.id": "give cursorName",
+    "includeheaders": "leave it out: the column properties is always there",
+}
+"""The options of Spark's source for Kafka that have another name here, and what to do instead."""
+
 _TIME_NS_MAX = 2**63 - 10**18
 """Highest time, in ns since 1970.
 
@@ -72,6 +93,14 @@ class Options(Mapping[str, str]):
             raise InvalidArgument(f"option {name}", error.detail) from None
         except ValueError as error:
             raise InvalidArgument(f"option {name}", str(error)) from None
+
+    def check_none_of_kafka(self) -> None:
+        """Raise InvalidArgument for an option that only Spark's source for Kafka has."""
+        for name in self._options:
+            if name in OF_KAFKA:
+                raise InvalidArgument(
+                    f"option {name}", f"is one of Spark's source for Kafka; {OF_KAFKA[name]}"
+                )
 
     def check_all_known(self) -> None:
         """Raise InvalidArgument for each option that was never looked up."""
@@ -259,6 +288,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     Raises InvalidArgument if an option is missing, unreadable or unknown, or contradicts another.
     """
     options = Options(given)
+    options.check_none_of_kafka()
     _check_no_state(options)
     made = ReadOptions(
         stores=stores_of(options),

@@ -79,9 +79,15 @@ def test_a_store_that_is_away_is_not_needed(spark: SparkSession, keyed: Group) -
 
 def test_a_topic_without_keys_is_refused(spark: SparkSession, keyed: Group) -> None:
     send(keyed, "plain", (b"a", b"1"))
-    rows = table(spark, keyed, topics="plain")
-    with pytest.raises(PySparkException, match="TopicHasNoKeys"):
-        rows.collect()
+    # The driver says so before a task begins, which Spark would repeat.
+    with pytest.raises(PySparkException, match=r"read partitions[^|]*TopicHasNoKeys"):
+        table(spark, keyed, topics="plain").collect()
+
+
+def test_a_wrong_filter_is_refused_before_a_task_begins(spark: SparkSession, keyed: Group) -> None:
+    send(keyed, "orders", (b"filtered", b"1"))
+    with pytest.raises(PySparkException, match=r"read partitions[^|]*where"):
+        table(spark, keyed, topics="orders", where="n >>> 3").collect()
 
 
 def read(**given: str) -> StateOptions:

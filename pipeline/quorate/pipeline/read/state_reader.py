@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,16 +52,28 @@ class StateReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> list[TopicPartition]:
+        """Return the topics. Raises what quorate.subscriber.State.batches raises at once.
+
+        The driver asks for the first rows, because Spark repeats a task whose filter is wrong, or
+        whose topic has no keys.
+        """
+        for topic in self._options.topics:
+            with closing(self._read(topic)) as parts:
+                next(parts, None)
         return [TopicPartition(topic) for topic in self._options.topics]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition. Raises what quorate.subscriber.State.batches raises."""
         assert isinstance(partition, TopicPartition), partition
+        for part in self._read(partition.topic):
+            yield record_batch(part, self._columns)
+
+    def _read(self, topic: str) -> Generator[Sequence[ReplayedMessage], None, None]:
         with asyncio.Runner() as runner:
-            parts = _parts(self._options, partition.topic)
+            parts = _parts(self._options, topic)
             try:
                 while (part := runner.run(anext(parts, None))) is not None:
-                    yield record_batch(part, self._columns)
+                    yield part
             finally:
                 runner.run(parts.aclose())
 
