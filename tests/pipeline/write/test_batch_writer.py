@@ -110,6 +110,41 @@ def test_a_task_that_fails_is_repeated_without_a_trace(spark: SparkSession, grou
     assert payloads(group, "retried") == sorted(numbered(0, 59_999))
 
 
+def test_a_task_that_fails_again_and_sooner_is_repeated_all_the_same(
+    spark: SparkSession, group: Group
+) -> None:
+    """The rows of its second attempt end before those that the first one wrote."""
+
+    def fails_twice(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        for number, batch in enumerate(batches):
+            if number == {0: 4, 1: 1}.get(context.attemptNumber()):
+                raise RuntimeError("the first attempts fail")
+            yield batch
+
+    frame = numbers(spark, 60_000, 1).mapInArrow(fails_twice, "payload string")
+    write(frame, group, topic="retried-twice")
+    assert payloads(group, "retried-twice") == sorted(numbered(0, 59_999))
+
+
+def test_rows_that_come_back_different_fail_the_write_without_repeating_a_task(
+    spark: SparkSession, group: Group, tmp_path: Path
+) -> None:
+    def noting_attempts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        (tmp_path / f"{context.partitionId()}-{context.attemptNumber()}").touch()
+        yield from batches
+
+    options = {"topic": "differing", "writeId": "differing"}
+    write(spark.range(100).selectExpr("concat('a', id) payload").repartition(1), group, **options)
+    other = spark.range(100).selectExpr("concat('b', id) payload").repartition(1)
+    with pytest.raises(PySparkException, match="did not come back the same"):
+        write(other.mapInArrow(noting_attempts, "payload string"), group, **options)
+    assert [path.name for path in tmp_path.iterdir()] == ["0-0"]
+
+
 def writers(group: Group) -> list[psutil.Process]:
     """The processes of Spark's tasks that have a source: it speaks to stores, and listens."""
     ports = {int(address.rpartition(":")[2]) for address in group.addresses}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import pickle
 
 import pytest
 from tests.pipeline.group import Group, until
 
-from quorate.pipeline.errors import RowsRefused, RowsUnaccounted
+from quorate.pipeline.errors import RowsDiffer, RowsRefused, RowsUnaccounted
 from quorate.pipeline.rules.chunks import Rows
 from quorate.pipeline.rules.resuming import (
     WriteBatch,
@@ -30,7 +31,7 @@ from quorate.pipeline.write.writing import (
     Written,
     write_partition,
 )
-from quorate.protocol.errors import NoQuorum, NotYetStable
+from quorate.protocol.errors import InvalidArgument, MessageTooLarge, NoQuorum, NotYetStable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 
@@ -150,13 +151,21 @@ def test_rows_that_can_not_be_written_stop_the_commit() -> None:
     options = write_options({"stores": "a:1"}, streaming=True)
     messages = [
         TaskMessage(WRITE, 0, ()),
-        TaskMessage(WRITE, 3, (), "column payload: is null."),
-        TaskMessage(WRITE, 4, (), "column topic: is null."),
+        TaskMessage(WRITE, 3, (), InvalidArgument("column payload", "is null")),
+        TaskMessage(WRITE, 4, (), MessageTooLarge(5, 4)),
     ]
     with pytest.raises(RowsRefused) as raised:
-        commit_batch(options, WRITE, messages)
+        commit_batch(options, WRITE, pickle.loads(pickle.dumps(messages)))
     error = raised.value
     assert (error.partition, error.detail, error.partitions) == (3, "column payload: is null.", 2)
+
+
+def test_rows_that_differ_stop_the_commit() -> None:
+    options = write_options({"stores": "a:1"}, streaming=True)
+    differ = RowsDiffer("t/0x1", "a-write", 5, 2, 100, "1 of them did not come again")
+    messages = pickle.loads(pickle.dumps([TaskMessage(WRITE, 2, (), differ)]))
+    with pytest.raises(RowsDiffer, match="Partition 2 of batch 5 of write a-write"):
+        commit_batch(options, WRITE, messages)
 
 
 @pytest.mark.expects_log("batch 5 of write a-write failed. The rows that its tasks wrote stay")

@@ -13,6 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from quorate.pipeline.errors import RowsDiffer
 from quorate.pipeline.rules.resuming import WriteBatch
 from quorate.pipeline.write.committing import (
     TaskMessage,
@@ -83,8 +84,8 @@ def write_task(
 ) -> TaskMessage:
     """Write the rows of one task of a batch write or of a stream, and return its message.
 
-    A row that cannot be written does not fail the task, because Spark would repeat it in vain. The
-    message says it instead, and the commit fails.
+    Rows that cannot be written, or differ from those there, do not fail the task, because Spark
+    would repeat it in vain. The message has the error instead, and the commit fails.
     """
     context = TaskContext.get()
     assert context is not None
@@ -92,6 +93,6 @@ def write_task(
     rows = (rows_by_topic(batch, options.topic) for batch in batches)
     try:
         written = write_partition(rows, attempt, options)
-    except (InvalidArgument, MessageTooLarge) as error:
-        return TaskMessage(write, attempt.partition, (), str(error))
+    except (InvalidArgument, MessageTooLarge, RowsDiffer) as error:
+        return TaskMessage(write, attempt.partition, (), error)
     return TaskMessage(write, attempt.partition, tuple(written))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from quorate.pipeline.errors import RowsRefused, RowsUnaccounted
+from quorate.pipeline.errors import RowsDiffer, RowsRefused, RowsUnaccounted
 from quorate.pipeline.rules.resuming import (
     WriteBatch,
     partition_of,
@@ -22,6 +22,7 @@ from quorate.pipeline.rules.resuming import (
 from quorate.pipeline.write.leftovers import newest_markers
 from quorate.pipeline.write.options import WriteOptions
 from quorate.pipeline.write.writing import Written
+from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
 
 _log = logging.getLogger("quorate.pipeline")
@@ -34,8 +35,8 @@ class TaskMessage(WriterCommitMessage):
     write: WriteBatch
     partition: int
     written: tuple[Written, ...]
-    refused: str = ""
-    """The reason for which rows of the task cannot be written, however often Spark repeats it."""
+    refused: QuorateError | None = None
+    """The reason for which the task failed, and would fail however often Spark repeats it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,11 @@ def roll_up(messages: Iterable[TaskMessage]) -> Committed:
 def commit_batch(
     options: WriteOptions, write: WriteBatch, messages: Sequence[WriterCommitMessage | None]
 ) -> Committed:
-    """Account for all rows of the batch. Raises RowsRefused, RowsUnaccounted, NoQuorum."""
-    if refused := [message for message in _ours(messages) if message.refused]:
-        first = refused[0]
-        raise RowsRefused(write.write_id, write.batch, first.partition, first.refused, len(refused))
+    """Account for all rows of the batch.
+
+    Raises RowsDiffer, RowsRefused, RowsUnaccounted, NoQuorum.
+    """
+    _check_none_refused(write, _ours(messages))
     committed = roll_up(_ours(messages))
     found = newest_markers(
         options.layout,
@@ -95,6 +97,14 @@ def commit_batch(
         _log.warning("committed all the same, as the option failOnRowsDiffer says: %s", unaccounted)
     _log.info("batch %d of write %s: %s", write.batch, write.write_id, committed)
     return committed
+
+
+def _check_none_refused(write: WriteBatch, messages: Iterable[TaskMessage]) -> None:
+    refused = [(each.partition, each.refused) for each in messages if each.refused is not None]
+    for partition, error in refused:
+        if isinstance(error, RowsDiffer):
+            raise error
+        raise RowsRefused(write.write_id, write.batch, partition, str(error), len(refused))
 
 
 def abort_batch(write: WriteBatch, messages: Sequence[WriterCommitMessage | None]) -> None:
