@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,13 @@ class Builder:
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """For each Spark that was to be started from this process, the Java that was asked for."""
     made: list[str | None] = []
+
+    def prepare(java: str | None, *, workers_here: bool) -> None:
+        del workers_here
+        made.append(java)
+
     monkeypatch.setattr(SparkSession, "builder", Builder())
-    seams.SPARK_SESSIONS_PREPARE_PROCESS.replace(monkeypatch, made.append)
+    seams.SPARK_SESSIONS_PREPARE_PROCESS.replace(monkeypatch, prepare)
     seams.SPARK_SESSIONS_MADE.replace(monkeypatch, None)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     return made
@@ -93,6 +99,30 @@ def test_a_cluster_has_no_settings_of_a_single_machine(
     assert found["spark.master"] == master
     assert set(found) == {*sessions._SETTINGS, "spark.app.name", "spark.master"}
     assert prepared == [None]
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ({}, sys.executable),
+        ({"conf": {"spark.master": "local-cluster[2,1,1024]"}}, sys.executable),
+        ({"remote": "local[2]"}, sys.executable),
+        ({"conf": {"spark.master": "spark://host:7077"}}, None),
+        ({"conf": {"spark.master": "yarn"}}, None),
+    ],
+)
+def test_workers_of_a_cluster_are_sent_no_path_of_the_driver(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], sent: str | None
+) -> None:
+    monkeypatch.setattr(SparkSession, "builder", Builder())
+    seams.SPARK_SESSIONS_MADE.replace(monkeypatch, None)
+    # What the call sets is undone after the test.
+    for name in ("JAVA_HOME", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME", "PYSPARK_PYTHON"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    settings(**given)
+    assert os.environ.get("PYSPARK_PYTHON") == sent
 
 
 def test_a_master_on_this_machine_is_taken_with_its_settings(prepared: list[str | None]) -> None:

@@ -101,10 +101,11 @@ def make_session(
         # Spark already runs, with the place and the resources that spark-submit was given.
         builder = builder.config(map={**_SETTINGS, **conf})
     else:
-        _prepare_process(java)
+        master = conf.get("spark.master", "local")
+        _prepare_process(java, workers_here=remote is not None or master.startswith("local"))
         if remote is not None:
             builder = builder.remote(remote).config(map={**_here(cores), **conf})
-        elif _is_here(conf.get("spark.master", "local")):
+        elif _is_here(master):
             builder = builder.config(map={**_here(cores), "spark.master": _master(cores), **conf})
         else:
             builder = builder.config(map={**_SETTINGS, **conf})
@@ -145,12 +146,17 @@ def _cores_here() -> int:
     return os.cpu_count() or 1
 
 
-def _prepare_process(java: str | None) -> None:
-    """Set the environment from which a Spark that this process starts takes its settings."""
+def _prepare_process(java: str | None, *, workers_here: bool) -> None:
+    """Set the environment from which a Spark that this process starts takes its settings.
+
+    workers_here: all workers are on this machine.
+    """
     os.environ["JAVA_HOME"] = str(find_java(java, os.environ))
-    # Otherwise Spark's workers run the first `python3` on PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if workers_here:
+        # Otherwise they run the first `python3` on PATH. Those of a cluster do, because Spark sends
+        # this path along, and another machine may not have it.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if "SPARK_HOME" not in os.environ:
         os.environ["SPARK_HOME"] = str(_spark_home(Path(pyspark.__file__).parent))
 
