@@ -61,6 +61,7 @@ class Cluster:
 
     def kill_executor(self) -> None:
         """Kill -9 one that runs. The master has another one started."""
+        until("an executor runs", lambda: bool(self.executors()))
         _kill(self.executors()[0])
 
     def _start(self, name: str, main: str, *arguments: str) -> None:

@@ -1,14 +1,19 @@
-"""A driver on a cluster that writes a stream behind a shuffle, to be killed in its middle."""
+"""A driver on a cluster that writes a stream, to be killed in its middle."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 from quorate.pipeline import session
 
+SHUFFLED = "shuffled"
+"""The topic of rows that come out of a shuffle. Those of another topic do not."""
+
 
 def main(master: str, stores: str, topic: str, directory: Path) -> None:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = session(
         "shuffling",
         conf={
@@ -20,9 +25,13 @@ def main(master: str, stores: str, topic: str, directory: Path) -> None:
             "spark.task.maxFailures": "20",
         },
     )
-    rows = spark.readStream.schema("payload string").parquet(str(directory / "in"))
+    rows = (
+        spark.readStream.schema("payload string")
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(directory / "in"))
+    )
     query = (
-        rows.repartition(4)
+        (rows.repartition(4) if topic == SHUFFLED else rows)
         .writeStream.format("quorate")
         .options(stores=stores, topic=topic, checkpointLocation=str(directory / "checkpoint"))
         .trigger(availableNow=True)
