@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from quorate.protocol.columns import Body
 from quorate.protocol.errors import InvalidArgument, InvalidFilter
+from quorate.protocol.figures import counted
 from quorate.protocol.filters.evaluate import Evaluate, field_of, members_of
 from quorate.protocol.filters.messages import BatchMessages
 from quorate.protocol.filters.syntax import About, Field, MessageField, Property
@@ -51,6 +52,7 @@ class Keying:
         "_fields",
         "_is_raw",
         "_missing",
+        "_names",
         "_reader",
         "history_seconds",
         "payload",
@@ -83,8 +85,9 @@ class Keying:
         self.history_seconds = history_seconds
         """How long ago a time may be whose rows are asked for; None: any time."""
         self._missing = missing
-        self._is_raw = [text.strip().lower() for text in keys] == [KEY]
-        facts: list[str | float] = [*(text.strip() for text in keys), missing.value]
+        self._names = [text.strip() for text in keys]
+        self._is_raw = [name.lower() for name in self._names] == [KEY]
+        facts: list[str | float] = [*self._names, missing.value]
         self._expires_after_ns = None
         if expires_seconds is not None:
             self._expires_after_ns = round(min(expires_seconds * 1e9, TIME_NS_MAX))
@@ -160,7 +163,10 @@ class Keying:
         else:
             if len(asked) != len(self._fields):
                 raise InvalidArgument(
-                    "key", f"has {len(asked)} values; the rows have {len(self._fields)} as key"
+                    "key",
+                    f"has {counted(len(asked), 'value')}, and the key of these rows has "
+                    f"{len(self._names)}: {', '.join(self._names)}; give them together, as a tuple "
+                    "or a JSON array",
                 )
             key = _packed([_part(value) for value in asked])
         if key is None:
