@@ -366,6 +366,13 @@ async def test_a_bookmark_store_needs_a_name(client: Client) -> None:
         await client.subscriber("orders", begin="most_recent")
 
 
+async def test_what_says_how_positions_are_kept_needs_a_bookmark_store(client: Client) -> None:
+    with pytest.raises(InvalidArgument, match="name: needs bookmarks"):
+        await client.subscriber("orders", name="risk")
+    with pytest.raises(InvalidArgument, match="save_every: needs bookmarks"):
+        await client.subscriber("orders", save_every=100)
+
+
 async def test_without_asyncio(client: Client, stores: RealStores) -> None:
     await send(client, 1, 0, 99)
 

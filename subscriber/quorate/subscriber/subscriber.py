@@ -271,6 +271,9 @@ class Subscriber:
             raise InvalidArgument("name", f"{name!r} is not text")
         if bookmarks is not None and not name:
             raise InvalidArgument("name", "is missing: a bookmark store keeps positions by name")
+        for argument, value in ("name", name), ("save_every", save_every):
+            if bookmarks is None and value is not None:
+                raise InvalidArgument(argument, "needs bookmarks, where positions are kept")
         if not isinstance(save_interval, int | float) or not 0 < save_interval < inf:
             raise InvalidArgument("save_interval", f"{save_interval!r} is not above 0 seconds")
         if not isinstance(save_every, int | None) or (save_every is not None and save_every < 1):
