@@ -122,6 +122,8 @@ async def test_rows_are_got_queried_and_counted(stores: str) -> None:
         stores, "query", "orders", "--where", "price = 2", "--select", "price", "-o", "jsonl"
     )
     assert (code, json.loads(out)["payload"]) == (0, '{"price":2}')
+    _, _, err = await state(stores, "query", "orders", "--limit", "1")
+    assert "1 row; position: [" in err
     code, out, _ = await state(stores, "get", "orders", "x", "y", "-o", "json")
     assert [row["key"] for row in json.loads(out)] == ["x", "y"]
     code, out, _ = await state(stores, "get", "pairs", '["p", 2]', "-o", "jsonl")

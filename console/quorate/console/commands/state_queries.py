@@ -27,6 +27,7 @@ from quorate.console.ui.output import Output, print_json, print_jsonl, print_tab
 from quorate.console.ui.running import run
 from quorate.console.ui.settings import resolve
 from quorate.protocol.exit_codes import FAILED
+from quorate.protocol.figures import counted
 
 if TYPE_CHECKING:
     from quorate.client import Rows
@@ -98,7 +99,7 @@ def query(
     rows = run(found)
     _print(list(rows), settings.output)
     if settings.output is Output.TABLE:
-        say(f"{len(rows):,} rows; position: {rows.position}")
+        say(f"{counted(len(rows), 'row')}; position: {rows.position}")
 
 
 def count(
@@ -162,7 +163,7 @@ def sql(
     match settings.output:
         case Output.TABLE:
             print_table("Answer", found, empty="no rows")
-            say(f"{len(found):,} rows; position: {answer.position}")
+            say(f"{counted(len(found), 'row')}; position: {answer.position}")
         case Output.JSON:
             print_json(found)
         case Output.JSONL:
