@@ -50,6 +50,14 @@ async def test_only_some_fields_are_printed(stores: str) -> None:
     assert "fields to keep and fields to leave out" in err
 
 
+async def test_a_topic_that_no_store_knows_is_told(stores: str) -> None:
+    code, out, err = await replay(stores, topics=["odrers"])
+    assert (code, out) == (0, "")
+    assert err.endswith("No source of these topics was found. `quorate topics` lists the topics.\n")
+    _, _, err = await replay(stores, "--where", "FALSE")
+    assert "No source" not in err
+
+
 async def test_a_range_ends_by_itself(stores: str) -> None:
     for follow in ((), ("--follow",)):
         code, out, _ = await replay(stores, "--end", "before orders/0x1@1:2", *follow)

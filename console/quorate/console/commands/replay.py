@@ -256,6 +256,8 @@ class _Replaying:
                 writer.end()
             if self.settings.output is Output.TABLE:
                 say(f"{counted(self.printed, 'message')}; position: {self.position}")
+                if not self.position:  # a store that has one names it, with or without messages
+                    say("No source of these topics was found. `quorate topics` lists the topics.")
 
     async def _print(self, subscriber: Subscriber, writer: Writer[ReplayedMessage]) -> None:
         from quorate.subscriber import Completed, ReplayedBatch, ReplayedMessage
