@@ -16,6 +16,7 @@ from quorate.console.commands.store import (
     DataDirectory,
     Durability,
     GroupStores,
+    KeyedTopics,
     Listen,
     MonitorListen,
     Name,
@@ -24,6 +25,7 @@ from quorate.console.commands.store import (
     Peers,
     QueueNames,
     check_files_of,
+    keyed_topics,
     named_queues,
     read_configuration,
     serve,
@@ -76,6 +78,7 @@ def daemon(
     monitor: MonitorListen = None,
     stores: GroupStores = None,
     queue: QueueNames = None,
+    keys: KeyedTopics = None,
     output: OutputFormat = Output.TABLE,
     version: Annotated[
         bool,
@@ -102,6 +105,7 @@ def daemon(
         monitor=monitor,
         stores=stores,
         queue=named_queues(queue),
+        topic=keyed_topics(keys),
     )
     if validate or print_config:
         check_files_of(configuration)

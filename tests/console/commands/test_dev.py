@@ -47,6 +47,24 @@ def test_dev_with_a_page_says_where_it_is() -> None:
         assert dev.returncode == 0
 
 
+def test_dev_keeps_the_last_message_of_each_key_of_a_topic() -> None:
+    command = [*QUORATE, "dev", "--stores", "1", "--base-port", "0", "--keys", "orders.eu"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as dev:
+        stores = ["--stores", line(dev).partition("=")[2]]
+        for payload in ("new", "paid"):
+            send = [*QUORATE, "send", "orders.eu", "--key", "A-17", *stores]
+            subprocess.run(send, input=payload, text=True, timeout=60, check=True)
+        get = [*QUORATE, "state", "get", "orders.eu", "A-17", *stores, "-o", "json"]
+        row = subprocess.run(get, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+        assert json.loads(row.stdout)[0]["payload"] == "paid"
+        count = [*QUORATE, "state", "count", "orders-eu", *stores]
+        refused = subprocess.run(count, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        assert "keeps no state of orders-eu" in refused.stderr
+        dev.send_signal(signal.SIGINT)
+
+
 def line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()

@@ -51,6 +51,14 @@ def dev(
             help="A queue over this topic, of the same name; may be given several times.",
         ),
     ] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC",
+            help="Keep the last message of each key of this topic, for `quorate state`; may be "
+            "given several times.",
+        ),
+    ] = None,
     page: Annotated[
         bool, typer.Option("--page", help="Serve a live page of the group, also with metrics.")
     ] = False,
@@ -82,6 +90,7 @@ def dev(
         queues = [f"--queue={topic}" for topic in queue or ()]
         if queues:
             queues.append(f"--stores={_as_text(named)}")
+        keyed = [f"--keys={topic}" for topic in keys or ()]
         group = [
             StoreChild(
                 name,
@@ -90,6 +99,7 @@ def dev(
                 others(addresses, address),
                 *([f"--monitor={pages[name]}"] if page else ()),
                 *queues,
+                *keyed,
                 tls=made.get(name),
             )
             for name, address in named.items()

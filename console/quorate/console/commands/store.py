@@ -101,6 +101,15 @@ QueueNames = Annotated[
         "file, where a queue has further settings.",
     ),
 ]
+KeyedTopics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keys",
+        metavar="TOPIC",
+        help="A topic whose last message of each key is kept for `quorate state`; may be given "
+        "several times. Overrides the [[topic]] entries of the file.",
+    ),
+]
 
 
 def read_configuration(
@@ -143,6 +152,7 @@ def run(
     monitor: MonitorListen = None,
     stores: GroupStores = None,
     queue: QueueNames = None,
+    keys: KeyedTopics = None,
     output: OutputFormat = Output.TABLE,
     stop_with_parent: Annotated[
         bool, typer.Option("--stop-with-parent", hidden=True, help="Stop when stdin ends.")
@@ -163,6 +173,7 @@ def run(
         monitor=monitor,
         stores=stores,
         queue=named_queues(queue),
+        topic=keyed_topics(keys),
     )
     if stop_with_parent:
         threading.Thread(target=_stop_when_stdin_ends, daemon=True).start()
@@ -187,6 +198,14 @@ def serve(configuration: Any, output: Output) -> None:
 def named_queues(names: list[str] | None) -> list[dict[str, Any]] | None:
     """Return a queue over each of the topics, of the same name; None: no topic is given."""
     return [{"name": topic, "topics": [topic]} for topic in names or ()] or None
+
+
+def keyed_topics(names: list[str] | None) -> list[dict[str, Any]] | None:
+    """Return settings that make keys of the keys of messages; None: no topic is given."""
+    from quorate.protocol.keying import KEY
+    from quorate.protocol.patterns import pattern_of
+
+    return [{"pattern": pattern_of([topic]), "keys": KEY} for topic in names or ()] or None
 
 
 def queues_of(configuration: Any) -> Any:
