@@ -137,4 +137,6 @@ def test_a_queue_that_nobody_dispatches_is_a_problem() -> None:
     troubled = QueueStatus(name="work", topics=["orders"], trouble="It has no quorum.")
     found = listed({StoreAddress("a", "h:1"): [waits], StoreAddress("b", "h:2"): [troubled]})
     assert found.rows[0]["dispatcher"] is None
-    assert found.problems == ["No store dispatches the queue work now (b: It has no quorum)."]
+    assert found.problems == [
+        "No store that answers dispatches the queue work now (b: It has no quorum)."
+    ]

@@ -57,7 +57,9 @@ def test_a_queue_that_no_store_dispatches_is_a_problem_of_the_status_too() -> No
     }
     finding = only(answers)
     assert finding.severity is Severity.CRITICAL
-    assert finding.what == "No store dispatches the queue work now (b: It has no quorum)."
+    assert (
+        finding.what == "No store that answers dispatches the queue work now (b: It has no quorum)."
+    )
     assert compare({}, 0, queues=answers).problems == [str(finding)]
     assert compare({}, 0, queues=told(dead=1, repeated=1)).healthy, "it stops no update"
 

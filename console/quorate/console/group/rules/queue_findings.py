@@ -22,8 +22,8 @@ def undispatched(answers: Answers) -> Iterator[Finding]:
                 Severity.CRITICAL, Kind.QUEUE, name,
                 nobody_dispatches(name, by_store.items()),
                 "Consumers get no jobs. Nothing is lost, and producers go on.",
-                "Start the stores that are away. If all are there, the log of each store says what "
-                "it waits for.",
+                "Start the stores that are away, and name all of them to this command. If all are "
+                "there, the log of each store says what it waits for.",
             )  # fmt: skip
 
 

@@ -83,10 +83,10 @@ def _row(status: QueueStatus, dispatcher: str | None) -> Row:
 
 
 def nobody_dispatches(name: str, by_store: Iterable[tuple[str, QueueStatus]]) -> str:
-    """Return the sentence that no store dispatches a queue, with what each store says of it."""
+    """Return the sentence that no store that answers dispatches a queue, and what each says."""
     why = "; ".join(
         f"{store}: {status.trouble.removesuffix('.')}"
         for store, status in by_store
         if status.trouble
     )
-    return f"No store dispatches the queue {name} now" + (f" ({why})." if why else ".")
+    return f"No store that answers dispatches the queue {name} now" + (f" ({why})." if why else ".")
