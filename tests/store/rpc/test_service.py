@@ -603,6 +603,7 @@ async def test_the_streams_of_a_silent_client_are_ended(client: Client) -> None:
         error = await stream.ended()
         assert isinstance(error, TakenForHung)
         assert (error.who, error.silence) == (str(source), "it said nothing for 0.1 s")
+        assert f"no longer heard source {source}, and ended its stream: it said" in str(error)
 
 
 async def test_a_source_that_never_reads_is_served_all_the_same(client: Client) -> None:

@@ -49,9 +49,9 @@ class TakenForHung(QuorateError):
 
     def describe(self) -> str:
         return (
-            f"The store at {self.address} ended the stream of {self.who}: {self.silence}. The "
-            "source opens it again by itself. Check whether its process was paused, whether its "
-            "event loop was blocked, and the network."
+            f"The store at {self.address} no longer heard source {self.who}, and ended its "
+            f"stream: {self.silence}. The source opens it again by itself. Check whether its "
+            "process was paused, whether its event loop was blocked, and the network."
         )
 
 
