@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from math import inf
+from unittest.mock import Mock
 
-from quorate.transport.turns import BEGINNING_SECONDS_MAX, Turn, beginning
+import pytest
+
+from quorate.transport.turns import IDLE_LOOKS_MAX, LOOK_SECONDS, LOOKS_MAX, Beginnings, Turn
 
 
 async def test_so_many_have_a_place_and_the_others_come_in_order() -> None:
@@ -51,28 +55,96 @@ async def test_the_places_are_asked_for_when_they_are_needed() -> None:
     assert asked == []
 
 
-async def test_one_that_begins_for_long_lets_another_one_begin() -> None:
-    places = asyncio.Semaphore(1)
-    loop = asyncio.get_running_loop()
-    began: list[float] = []
+class Clock:
+    """A loop's clock that a test moves on: the calls that were planned, in order."""
 
-    async def begin() -> None:
-        async with beginning(places, inf):
-            began.append(loop.time())
-            await asyncio.Event().wait()
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._planned: list[Callable[[], object]] = []
+        monkeypatch.setattr(asyncio.get_running_loop(), "call_later", self._call_later)
 
-    tasks = [asyncio.create_task(begin()) for _ in range(2)]
-    while len(began) < 2:  # noqa: ASYNC110, nobody tells
-        await asyncio.sleep(0.01)
-    assert began[1] - began[0] >= BEGINNING_SECONDS_MAX
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
-    assert not places.locked(), "each place was given back once"
+    def _call_later(self, seconds: float, callback: Callable[[], object]) -> Mock:
+        assert seconds == LOOK_SECONDS
+        self._planned.append(callback)
+
+        def cancel() -> None:
+            if callback in self._planned:
+                self._planned.remove(callback)
+
+        return Mock(cancel=cancel)
+
+    async def look(self) -> None:
+        """Let everybody look once, and others go on."""
+        planned = list(self._planned)
+        self._planned.clear()
+        for callback in planned:
+            callback()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+class Begun:
+    """Tasks that begin, each until it is told that it is done."""
+
+    def __init__(self, places: int) -> None:
+        self.beginnings = Beginnings(places)
+        self.began: list[int] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._told: list[asyncio.Event] = []
+
+    async def add(self) -> None:
+        number, told = len(self._tasks), asyncio.Event()
+
+        async def begin() -> None:
+            async with self.beginnings.turn(inf):
+                self.began.append(number)
+                await told.wait()
+
+        self._told.append(told)
+        self._tasks.append(asyncio.create_task(begin()))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    async def done(self, number: int) -> None:
+        self._told[number].set()
+        await self._tasks[number]
+        await asyncio.sleep(0)
+
+    async def end(self) -> None:
+        for number in range(len(self._tasks)):
+            await self.done(number)
+        assert not self.beginnings.locked(), "each place was given back once"
+
+
+async def test_one_that_begins_for_long_lets_another_one_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, begun = Clock(monkeypatch), Begun(1)
+    await begun.add()
+    await begun.add()
+    for _ in range(IDLE_LOOKS_MAX - 1):
+        await clock.look()
+    assert begun.began == [0]
+    await clock.look()
+    assert begun.began == [0, 1]
+    await begun.end()
+
+
+async def test_no_more_begin_while_others_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, begun = Clock(monkeypatch), Begun(2)
+    for _ in range(LOOKS_MAX + 3):
+        await begun.add()
+    for number in range(1, LOOKS_MAX):
+        await clock.look()
+        assert begun.began == list(range(number + 1)), "the stores answer others"
+        await begun.done(number)
+    await clock.look()
+    assert begun.began == list(range(LOOKS_MAX + 2)), "the first one has waited long enough"
+    await begun.end()
 
 
 async def test_one_begins_without_a_place_when_its_time_has_come() -> None:
-    places = asyncio.Semaphore(0)
-    async with asyncio.timeout(10), beginning(places, asyncio.get_running_loop().time() + 0.01):
-        assert places.locked()
-    assert places.locked(), "it had none to give back"
+    beginnings = Beginnings(0)
+    until = asyncio.get_running_loop().time() + 0.01
+    async with asyncio.timeout(10), beginnings.turn(until) as has_turn:
+        assert not has_turn
+    assert beginnings.locked(), "it had none to give back"

@@ -21,6 +21,7 @@ from quorate.transport.channels import LastingChannel
 from quorate.transport.heartbeat import Beating
 from quorate.transport.lanes import Lanes
 from quorate.transport.tracing import Tracing
+from quorate.transport.turns import Beginnings
 from quorate.v1.peer_pb2_grpc import PeerStub
 from quorate.v1.source_pb2_grpc import SourceStub
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -137,7 +138,7 @@ class Connections:
         """The traces of the client; None: it makes none."""
         self.application = application_to_wire(application)
         """The client's application, as stores are told of it; None: they are told nothing."""
-        self.beginnings = asyncio.Semaphore(BEGINNINGS_MAX)
+        self.beginnings = Beginnings(BEGINNINGS_MAX)
         """The places of all that begins. A thousand at once would leave no time to each."""
         self._heartbeat = heartbeat or Heartbeat()
         self._tls = tls

@@ -11,8 +11,14 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Self
 
-BEGINNING_SECONDS_MAX = 1.0
-"""Seconds after which one that begins lets another one begin, too, though it is not done."""
+LOOK_SECONDS = 0.25
+"""Seconds between two looks at one that begins and is not done yet."""
+
+IDLE_LOOKS_MAX = 4
+"""Looks in a row that see none done, after which one that begins lets another one begin, too."""
+
+LOOKS_MAX = 40
+"""Looks after which it does so in any case."""
 
 
 class Turn:
@@ -39,6 +45,11 @@ class Turn:
         """Whether `take` does not wait."""
         return self._taken_of is not None or not self._places_of_peer().locked()
 
+    @property
+    def has_place(self) -> bool:
+        """Whether a place was taken, and is not given back yet."""
+        return self._taken_of is not None
+
     async def take(self) -> None:
         """Wait for a place, behind all that wait already."""
         if self._taken_of is None:
@@ -53,21 +64,69 @@ class Turn:
             self._taken_of = None
 
 
-@contextlib.asynccontextmanager
-async def beginning(places: asyncio.Semaphore, until: float) -> AsyncIterator[None]:
-    """Wait for a turn to begin something, which the block does.
+class Beginnings:
+    """The turns of all that one client begins: so many at once, the others one after the other.
 
-    A block that takes long, as while stores are away, gives its place to another one.
-
-    until: the loop's time at which the block begins without a place.
+    One that takes long gives its place to another one, as while stores are away. It keeps its
+    place while others are done: then the stores answer, and the machine is busy. More at once would
+    only take longer, each of them.
     """
-    with Turn(lambda: places) as turn:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(until):
-                await turn.take()
-        loop = asyncio.get_running_loop()
-        given_back = loop.call_later(BEGINNING_SECONDS_MAX, turn.give_back)
-        try:
-            yield
-        finally:
-            given_back.cancel()
+
+    def __init__(self, places: int) -> None:
+        """Begin with so many places."""
+        self._places = asyncio.Semaphore(places)
+        self._done = 0
+
+    def locked(self) -> bool:
+        """Whether there is no place now."""
+        return self._places.locked()
+
+    @contextlib.asynccontextmanager
+    async def turn(self, until: float) -> AsyncIterator[bool]:
+        """Wait for a turn to begin something, which the block does. Yield whether it came in time.
+
+        until: the loop's time at which the block begins without a place.
+        """
+        with Turn(lambda: self._places) as turn:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    await turn.take()
+            # The looks cost as much as all else if each of thousands without a place has them.
+            looks = _Looks(turn, lambda: self._done) if turn.has_place else None
+            try:
+                yield turn.has_place
+                self._done += 1
+            finally:
+                if looks is not None:
+                    looks.end()
+
+
+class _Looks:
+    """The looks at a turn, from time to time, until its place is given back.
+
+    Looks are counted, not seconds. A loop that was held up for seconds looks once after that.
+    """
+
+    def __init__(self, turn: Turn, done: Callable[[], int]) -> None:
+        """Begin to look. done: returns how many turns are done."""
+        self._turn = turn
+        self._done = done
+        self._seen = done()
+        self._left = LOOKS_MAX
+        self._idle_left = IDLE_LOOKS_MAX
+        self._loop = asyncio.get_running_loop()
+        self._next = self._loop.call_later(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        done = self._done()
+        self._left -= 1
+        self._idle_left = self._idle_left - 1 if done == self._seen else IDLE_LOOKS_MAX
+        self._seen = done
+        if self._left and self._idle_left:
+            self._next = self._loop.call_later(LOOK_SECONDS, self._look)
+        else:
+            self._turn.give_back()
+
+    def end(self) -> None:
+        """Look no more."""
+        self._next.cancel()

@@ -29,6 +29,7 @@ from quorate.protocol.errors import (
     UnknownTopic,
     Unreachable,
     UsedBeforeFork,
+    no_turn,
 )
 from quorate.protocol.filters.evaluate import Filter
 from quorate.protocol.identity import (
@@ -479,11 +480,11 @@ class Receiver:
         self._patience = inf if timeout is None else timeout
         begun = asyncio.get_running_loop().time()
         until = begun + self._patience
-        async with self._peers.beginning(until):
-            await self._register(until)
+        async with self._peers.beginning(until) as has_turn:
+            await self._register(until, has_turn)
         await self._wait_for_source(begun)
 
-    async def _register(self, until: float) -> None:
+    async def _register(self, until: float, has_turn: bool) -> None:
         """Find the stores and the sources, and register with enough of them."""
         self._runner = asyncio.create_task(self._run(), name=f"quorate receiver of {self._what}")
         with contextlib.suppress(TimeoutError):
@@ -498,6 +499,8 @@ class Receiver:
         heard = [watcher for watcher in self._watchers if watcher.complete.is_set()]
         registered = any(session.registered.is_set() for session in self._sessions.values())
         if not heard or (self._sessions and not registered):
+            if not has_turn:
+                raise no_turn(f"the receiver of {self._what}")
             raise self._refusal() or self._no_quorum(heard)
         if not self._subscribed.is_set():
             # The time was too short for the stores that hang. Sources may still come.

@@ -82,6 +82,7 @@ from quorate.protocol.errors.registration import TakenOver as TakenOver
 from quorate.protocol.errors.registration import TooManyRegistrations as TooManyRegistrations
 from quorate.protocol.errors.registration import TopicRefused as TopicRefused
 from quorate.protocol.errors.registration import UnknownTopic as UnknownTopic
+from quorate.protocol.errors.registration import no_turn as no_turn
 from quorate.protocol.errors.replay import BookmarksTakenOver as BookmarksTakenOver
 from quorate.protocol.errors.replay import BookmarkStoreFailed as BookmarkStoreFailed
 from quorate.protocol.errors.replay import PositionNotReached as PositionNotReached

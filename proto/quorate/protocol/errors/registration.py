@@ -77,6 +77,18 @@ class NoQuorum(QuorateError):
         return " ".join(steps) or "`quorate status` shows the state of the stores."
 
 
+def no_turn(what: str) -> NoQuorum:
+    """Return the error of a source or a receiver that its client had no time to register.
+
+    what: the source or the receiver, in words.
+    """
+    detail = (
+        "no store was asked, because its client was opening others, some at a time; give it a "
+        "longer timeout"
+    )
+    return NoQuorum(f"Registering {what}", "", "", detail)
+
+
 @dataclass(eq=False)
 class InLimbo(QuorateError):
     """A request to a store that cannot vouch for what it lacks of the source (protocol.md 13.1)."""

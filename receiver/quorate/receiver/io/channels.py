@@ -17,7 +17,7 @@ from quorate.protocol.tls import Tls
 from quorate.transport.application import this_application
 from quorate.transport.bundle import Bundle
 from quorate.transport.connections import Connection, Connections
-from quorate.transport.turns import Turn, beginning
+from quorate.transport.turns import Turn
 from quorate.v1.messages_pb2 import Application
 
 log = logging.getLogger("quorate.receiver")
@@ -87,9 +87,9 @@ class Peers:
         """Note that the peer at this address said something."""
         self._at(address).heard()
 
-    def beginning(self, until: float) -> AbstractAsyncContextManager[None]:
-        """Wait for a turn among all that begins at this client. until: as for `beginning`."""
-        return beginning(self._connections.beginnings, until)
+    def beginning(self, until: float) -> AbstractAsyncContextManager[bool]:
+        """Wait for a turn among all that begins at this client, as `Beginnings.turn` does."""
+        return self._connections.beginnings.turn(until)
 
     def fetch_turn(self, address: str) -> Turn:
         """Return a turn to fetch from the peer at this address, which is not taken yet."""

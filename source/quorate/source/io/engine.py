@@ -21,6 +21,7 @@ from quorate.protocol.errors import (
     QuorateError,
     Unreachable,
     UsedBeforeFork,
+    no_turn,
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
@@ -45,7 +46,6 @@ from quorate.source.receipts import PendingReceipts, Receipt, durability_from_wi
 from quorate.transport.application import this_application
 from quorate.transport.connections import Connections
 from quorate.transport.event_log import EventLog
-from quorate.transport.turns import beginning
 from quorate.v1.store_pb2 import StoreReplaced
 
 _log = logging.getLogger("quorate.source")
@@ -143,10 +143,10 @@ class Engine:
         """
         self.core.address = await self.live_server.add(self.live, self._advertise)
         until = inf if timeout is None else self._loop.time() + timeout
-        async with beginning(self._connections.beginnings, until):
-            await self._register(until)
+        async with self._connections.beginnings.turn(until) as has_turn:
+            await self._register(until, has_turn)
 
-    async def _register(self, until: float) -> None:
+    async def _register(self, until: float, has_turn: bool) -> None:
         self.core.start(self._loop.time(), until)
         self._sync_sessions()
         self._ticks = True
@@ -156,7 +156,7 @@ class Engine:
                 while not self.core.complete and self.core.error is None:
                     await self._news.wait()
         except TimeoutError:
-            error = self.core.unfinished()
+            error = self.core.unfinished() if has_turn else no_turn(f"source {self.core.name}")
             if not isinstance(error, NoQuorum) or not self._begins_without_stores():
                 raise error from None
         if self.core.error is not None:
