@@ -259,6 +259,12 @@ def begun_epoch(wire: v1.BeginRecord) -> int:
     return wire.lineage[-1].epoch if wire.lineage else 0
 
 
+def begun_newness(wire: v1.BeginRecord) -> tuple[int, int]:
+    """Return the key by which the newest begin record is the greatest, as `BeginRecord.newness`."""
+    policies = (*wire.membership.from_policies, *wire.membership.to_policies)
+    return begun_epoch(wire), -len({policy.SerializeToString() for policy in policies})
+
+
 def named_in_policies(told: store_v1.SourceStatus) -> frozenset[str]:
     """Return the stores that the policies of a source name, by its own names for them.
 

@@ -14,6 +14,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.wire import (
     application_from_wire,
     begun_epoch,
+    begun_newness,
     named_in_policies,
     source_from_wire,
 )
@@ -217,7 +218,8 @@ def view_of(
             name = source_from_wire(status.information.source)
             view = sources.setdefault(name, SourceView(name.topic, f"{name.session_id:#x}"))
             _add(view, report.store_name, status)
-            if name not in newest or begun_epoch(status.begun) > begun_epoch(newest[name].begun):
+            before_it = newest.setdefault(name, status)
+            if begun_newness(status.begun) > begun_newness(before_it.begun):
                 newest[name] = status
     stores.sort(key=lambda store: store.name)
     names = {store.address: store.name for store in stores}

@@ -81,6 +81,15 @@ def first(situation: Situation) -> Step:
     return next(step for step in steps(situation) if not step.done)
 
 
+# Which record counts.
+
+
+def test_a_store_that_was_left_does_not_hear_that_the_begin_was_confirmed() -> None:
+    left = store("a", "abcd", orders(ABC, ABD))
+    situation = group(C_BY_D, "abcd", orders(ABD), ("a:1", left), ("d:1", store("d", "abcd")))
+    assert not situation.unmoved
+
+
 # Adding.
 
 

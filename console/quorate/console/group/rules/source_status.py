@@ -21,7 +21,7 @@ from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.pacing import waited_for
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.protocol.wire import begun_epoch, membership_from_wire, pacing_from_wire
+from quorate.protocol.wire import begun_epoch, begun_newness, membership_from_wire, pacing_from_wire
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY, HeldRange
 from quorate.v1.store_pb2 import SourceStatus, StatusResponse
 
@@ -60,7 +60,8 @@ class SourceView:
     stores answer one after the other, so newer stable messages may not be in each answer."""
     stable_upto: int = field(init=False)
     newest: SourceStatus = field(init=False)
-    """The status at a store that has begun the newest epoch."""
+    """The status at a store that has the newest begin. A store that the source has left may never
+    hear that it was confirmed."""
     members: Members = field(init=False)
     state_only: list[str] = field(init=False)
     """The stores that keep no messages of the source."""
@@ -87,10 +88,10 @@ class SourceView:
     def _read_stores(self) -> None:
         """Read what all stores together say. A group may have many sources, so this is one loop."""
         self.state_only = []
-        stable_upto, needed_from, newest_epoch = NOTHING, 0, -1
+        stable_upto, needed_from, newest = NOTHING, 0, (-1, 0)
         for store, source in self.at.items():
-            if (epoch := begun_epoch(source.begun)) > newest_epoch:
-                self.newest, newest_epoch = source, epoch
+            if (newness := begun_newness(source.begun)) > newest:
+                self.newest, newest = source, newness
             stable_upto = max(stable_upto, source.stable_upto)
             needed_from = max(needed_from, source.retained_from)
             if source.durability == DURABILITY_STATE_ONLY:
