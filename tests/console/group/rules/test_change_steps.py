@@ -90,6 +90,20 @@ def test_a_store_that_was_left_does_not_hear_that_the_begin_was_confirmed() -> N
     assert not situation.unmoved
 
 
+# A store that loses its disk meanwhile.
+
+
+def test_a_store_in_limbo_is_told_of_the_one_that_comes() -> None:
+    blank = store("a", "abc", limbo=True, limbo_reason="it is new")
+    filled = store("d", "abcd", orders(ABCD))
+    step = first(group(ADD_D, "abc", orders(ABCD), ("a:1", blank), ("d:1", filled)))
+    assert step.waits_for == "a to get 100 messages"
+    assert step.lines == (
+        "a is in limbo. Change its file, and restart it:",
+        'a: peers = ["b:1", "c:1", "d:1"]',
+    )
+
+
 # Adding.
 
 

@@ -193,9 +193,23 @@ def _filled(situation: Situation) -> Step:
     )
     if change.new is not None and situation.coming is None:
         missing = f"{change.new.name} to answer"
-    return Step("The stores that stay have every stable message", missing, (
-        "Nothing: its peers fill each store. `quorate repair` does it at once.",
-    ))  # fmt: skip
+    lines = list(_lines_of_lone(situation))
+    lines = lines or ["Nothing: its peers fill each store. `quorate repair` does it at once."]
+    return Step("The stores that stay have every stable message", missing, tuple(lines))
+
+
+def _lines_of_lone(situation: Situation) -> Iterator[str]:
+    """Yield what to do with stores in limbo that wait for the one that comes, and cannot ask it.
+
+    Such a store lost its disk during the change. The policies in force name the store that comes,
+    and the peers of the store in limbo do not.
+    """
+    staying = situation.staying
+    for name, (_, answer) in situation.at.items():
+        if name in staying and answer.limbo and any(_peers_lacking(situation, answer)):
+            others = [address for each, address in staying.items() if each != name]
+            yield f"{name} is in limbo. Change its file, and restart it:"
+            yield f"{name}: {peer_line(others)}"
 
 
 def _stopped(situation: Situation) -> Step:
