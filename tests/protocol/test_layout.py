@@ -30,6 +30,11 @@ def test_groups_in_code() -> None:
     assert [store.address for store in layout.stores] == ["h:1", "h:2", "h:3", "h:4", "h:5"]
 
 
+def test_nobody_reads_from_a_backup() -> None:
+    layout = Layout.of(StoreGroup("stores", "a=a:1,b=b:1", backups="c=c:1"), also="d=d:1")
+    assert [store.name for store in layout.readable] == ["a", "b", "d"]
+
+
 def test_stores_alone_are_one_group() -> None:
     assert Layout.plain("h:1,h:2,h:3").policy == Policy.majority_of(("h:1", "h:2", "h:3"))
 

@@ -107,7 +107,7 @@ class Client:
             settings.heartbeat, settings.tls, settings.application, tracing
         )
         self._live_servers = LiveServers(settings.tls)
-        self._chooser = spread_over(settings.layout.stores)
+        self._chooser = spread_over(settings.layout.readable)
         self._open: dict[object, Source | Receiver | Subscriber | Consumer] = {}
         self._lock = threading.Lock()
         self._closed = False
@@ -247,7 +247,7 @@ class Client:
         def opener(on_closed: Callable[[], object]) -> Subscriber:
             return Subscriber.open(
                 topic,
-                stores=settings.layout.stores,
+                stores=settings.layout.readable,
                 topic_pattern=topic_pattern,
                 begin=begin,
                 end=end,
@@ -296,7 +296,7 @@ class Client:
         return State(
             AsyncState(
                 topic,
-                settings.layout.stores,
+                settings.layout.readable,
                 self._connections,
                 settings.timeout if timeout is None else timeout,
                 settings.delays or RECONNECT,

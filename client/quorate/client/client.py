@@ -125,7 +125,7 @@ class Client:
             settings.heartbeat, settings.tls, settings.application, tracing
         )
         self._live_servers = LiveServers(settings.tls)
-        self._chooser = spread_over(settings.layout.stores)
+        self._chooser = spread_over(settings.layout.readable)
         self._opening: set[asyncio.Task[Any]] = set()
         self._open: dict[object, Source | Receiver | Subscriber | Consumer] = {}
         self._closed = False
@@ -350,7 +350,7 @@ class Client:
         def opener(on_closed: Callable[[], object]) -> Coroutine[Any, Any, Subscriber]:
             return Subscriber.open(
                 topic,
-                stores=settings.layout.stores,
+                stores=settings.layout.readable,
                 topic_pattern=topic_pattern,
                 begin=begin,
                 end=end,
@@ -398,7 +398,7 @@ class Client:
         settings, chosen_by = self._settings, chooser or self._chooser
         return State(
             topic,
-            settings.layout.stores,
+            settings.layout.readable,
             self._connections,
             settings.timeout if timeout is None else timeout,
             settings.delays or RECONNECT,

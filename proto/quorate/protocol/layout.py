@@ -56,6 +56,15 @@ class Layout:
         named = named_by((self.policy,))
         return tuple(store for store in self.stores if store.name not in named)
 
+    @property
+    def readable(self) -> tuple[StoreAddress, ...]:
+        """The stores from which readers of one store choose: all but the backups.
+
+        A backup takes no messages until it is needed, and gets no more afterwards. It steps in only
+        while members are left.
+        """
+        return tuple(store for store in self.stores if store.name not in self.policy.backups)
+
     @staticmethod
     def of(
         *groups: StoreGroup, rule: str | IntergroupRule = IntergroupRule.ANY, also: Stores = ()
