@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
 
+from tests.world.group import BACKUP_SECONDS, Opening
 from tests.world.seen import (
     BRIEF,
     BRIEF_SECONDS,
@@ -31,7 +32,7 @@ from quorate.console.group.deregistration import deregister, find
 from quorate.console.group.row_digests import digests_of
 from quorate.console.group.rules.row_findings import RowDigest
 from quorate.errors import Deregistered, Fenced, QuorateError, SourceDeleted
-from quorate.protocol.identity import SourceName, parse_stores
+from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.source.source import Source
 
 ACTIVITY_SECONDS = 2.0
@@ -46,10 +47,10 @@ BURST_MAX = 4
 
 
 async def publish_all(
-    stores: str, streams: Sequence[Stream], seen: Seen, random: Random, until: asyncio.Event
+    opening: Opening, streams: Sequence[Stream], seen: Seen, random: Random, until: asyncio.Event
 ) -> None:
     """Publish messages to all streams, by one client. until: when no more follow."""
-    async with connect(stores) as client:
+    async with connect(opening.layout, previous_policies=opening.previous) as client:
         await asyncio.gather(*(_publish(client, each, seen, random, until) for each in streams))
 
 
@@ -57,7 +58,10 @@ async def _publish(
     client: Client, stream: Stream, seen: Seen, random: Random, until: asyncio.Event
 ) -> None:
     options = SourceOptions(
-        activity_timeout=ACTIVITY_SECONDS, state_lifetime=seen.circumstances.lifetime
+        activity_timeout=ACTIVITY_SECONDS,
+        state_lifetime=seen.circumstances.lifetime,
+        backup_after=BACKUP_SECONDS,
+        consensus=seen.circumstances.consensus,
     )
     stream.instances += 1
     instance = stream.instances
@@ -142,12 +146,12 @@ async def _end(source: Source, stream: Stream) -> None:
     _done(end)
 
 
-async def end_source(stores: str, stream: Stream, seen: Seen) -> None:
+async def end_source(stores: Sequence[StoreAddress], stream: Stream, seen: Seen) -> None:
     """Deregister a source, as `quorate deregister` does."""
     end = stream.ask_to_end("an operator", now())
     name = SourceName(stream.topic, stream.session_id)
     try:
-        found = await find(parse_stores(stores), name, 0, OPERATOR_SECONDS)
+        found = await find(stores, name, 0, OPERATOR_SECONDS)
         rows, _ = await deregister(found, name, 0, OPERATOR_SECONDS)
     except QuorateError:
         rows = []
@@ -168,12 +172,12 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def subscribe(stores: str, topics: Sequence[str], seen: Seen) -> None:
+async def subscribe(opening: Opening, topics: Sequence[str], seen: Seen) -> None:
     """Read the journal of one store after another, and keep the position with each message."""
     while True:
         try:
             async with (
-                connect(stores) as client,
+                connect(opening.layout) as client,
                 client.subscriber(
                     dict.fromkeys(topics),
                     begin=EPOCH if seen.position is None else seen.position,
@@ -195,20 +199,18 @@ async def subscribe(stores: str, topics: Sequence[str], seen: Seen) -> None:
 
 
 async def query_all(
-    stores: Sequence[str], topic: str, streams: Sequence[Stream], seen: Seen
+    stores: Sequence[StoreAddress], topic: str, streams: Sequence[Stream], seen: Seen
 ) -> None:
     """Ask each store by itself for the rows of a topic, behind all that was reported as stable."""
     await asyncio.sleep(BRIEF_SECONDS)  # Then all messages that expire have done so.
-    addresses = parse_stores(",".join(stores))
     digests: dict[str, RowDigest] = {}
     while len(digests) < len(stores):  # A store that has just started makes its rows first.
-        digests = await digests_of(addresses, topic, OPERATOR_SECONDS)
+        digests = await digests_of(stores, topic, OPERATOR_SECONDS)
     at_least = [stream.life.bookmark for stream in streams if stream.life.bookmark is not None]
     for store in stores:
-        name = store.partition("=")[0]
-        async with connect(store) as client:
+        async with connect([store]) as client:
             rows = await client.state(topic).query(at_least=at_least)
-        seen.rows.setdefault(topic, {})[name] = Rows(
-            digests[name].digest,
+        seen.rows.setdefault(topic, {})[store.name] = Rows(
+            digests[store.name].digest,
             {row.key or b"": Row(row.source.session_id, row.sequence, row.payload) for row in rows},
         )

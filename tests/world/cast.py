@@ -14,6 +14,8 @@ from tests.world.applications import (
     query_all,
     subscribe,
 )
+from tests.world.changes import change_stores
+from tests.world.group import Change, StoresOfWorld, addresses_of
 from tests.world.receivers import read_all, receive, receive_live
 from tests.world.seen import Handed, Seen, Stream
 from tests.world.world import Process, World
@@ -21,10 +23,9 @@ from tests.world.world import Process, World
 from quorate.protocol.identity import SourceName
 from quorate.store.rules.source_state import SourceState
 
-ADDRESSES = {name: f"127.0.0.1:{100 + number}" for number, name in enumerate("abc", 1)}
-STORES = ",".join(f"{name}={address}" for name, address in ADDRESSES.items())
 SUBSCRIBER = "subscriber"
 OPERATOR = "operator"
+CHANGE = "change of the stores"
 RECEIVER_SESSION = 20
 LIVE_SESSION = 30
 
@@ -36,6 +37,7 @@ class Cast:
         """Start everybody."""
         self.world = world
         self.seen = seen
+        self.group = StoresOfWorld(seen.circumstances.layout)
         self.over = asyncio.Event()
         """Set once the sources have nothing more to send."""
         self._random = random
@@ -50,12 +52,13 @@ class Cast:
     @property
     def stores(self) -> list[str]:
         """The names of the stores."""
-        return list(ADDRESSES)
+        return list(self.group.names)
 
     @property
     def holders(self) -> list[str]:
-        """The names of the stores that keep messages."""
-        return [name for name in self.stores if name != self.seen.circumstances.state_only]
+        """The names of the stores that are to have all messages."""
+        members = self.group.opening.layout.policy.stores
+        return sorted(members - {self.seen.circumstances.state_only})
 
     @property
     def applications(self) -> list[str]:
@@ -81,27 +84,29 @@ class Cast:
                 live = f"live receiver of {topic}"
                 self._mains[live] = self._receiving_live(topic, LIVE_SESSION + number)
                 self.receivers.append(live)
-        self._mains[SUBSCRIBER] = lambda: subscribe(STORES, self.topics, self.seen)
+        self._mains[SUBSCRIBER] = lambda: subscribe(self.group.opening, self.topics, self.seen)
 
     def _publishing(self, streams: list[Stream]) -> Callable[[], Coroutine[Any, Any, None]]:
         chance = Random(self._random.random())
-        return lambda: publish_all(STORES, streams, self.seen, chance, self.over)
+        return lambda: publish_all(self.group.opening, streams, self.seen, chance, self.over)
 
     def _receiving(self, topic: str, session: int) -> Callable[[], Coroutine[Any, Any, None]]:
-        return lambda: receive(STORES, topic, session, self.seen)
+        return lambda: receive(self.group.opening, topic, session, self.seen)
 
     def _receiving_live(self, topic: str, session: int) -> Callable[[], Coroutine[Any, Any, None]]:
-        return lambda: receive_live(STORES, topic, session, self.seen)
+        return lambda: receive_live(self.group.opening, topic, session, self.seen)
 
     def start(self, name: str) -> Process:
         """Start one that does not run. One that runs goes on under another name."""
         if name in self._mains:
             return self.world.start(name, self._mains[name])
         settings = self.seen.circumstances.settings_of(name)
-        return self.world.start_store(name, STORES, **settings)
+        return self.world.start_store(name, self.group.text_for(name), **settings)
 
     def start_if_down(self, name: str) -> None:
         """Start one that crashed, or that has stopped because its disk failed."""
+        if name not in self.everybody:
+            return  # The store was retired, or the command is done.
         process = self.world.processes.get(name)
         if process is not None and process.task.done():
             self.world.crash(name)
@@ -111,7 +116,51 @@ class Cast:
 
     def end_source(self, stream: Stream) -> Process:
         """Let an operator end a source."""
-        return self.world.start(OPERATOR, lambda: end_source(STORES, stream, self.seen))
+        return self.world.start(
+            OPERATOR, lambda: end_source(self.group.addresses(), stream, self.seen)
+        )
+
+    # Changes of the stores.
+
+    def begin_change(self, change: Change) -> None:
+        """Let an operator begin to change the stores."""
+        self._mains[CHANGE] = lambda: change_stores(self.group, change, self, self.seen)
+        self.start(CHANGE)
+
+    def changes(self) -> bool:
+        """Return whether a change of the stores is under way. One that is done is taken away."""
+        if self.group.change is not None:
+            return True
+        self._mains.pop(CHANGE, None)
+        return False
+
+    def add_store(self, name: str) -> None:
+        """Start a further store, on a blank disk."""
+        self.start(name)
+
+    def open_anew(self) -> None:
+        """Open all applications again, with the stores that are configured now."""
+        for name in [*self.applications, *self.formers]:
+            if name != CHANGE and name in self.world.processes:
+                self.world.crash(name)
+                if name in self._mains:
+                    self.start(name)
+
+    def retire_store(self, name: str) -> None:
+        """Stop a store for good."""
+        if name in self.world.processes:
+            self.world.crash(name)
+
+    def restart_store(self, name: str) -> None:
+        """Start a store again, as its configuration has changed."""
+        if name in self.world.processes:
+            self.world.crash(name)
+        self.start(name)
+
+    @property
+    def formers(self) -> list[str]:
+        """The names of the processes that were replaced and may wake up."""
+        return [name for name in self.world.processes if name.startswith("former ")]
 
     def operator_works(self) -> bool:
         """Return whether an operator's command runs."""
@@ -151,14 +200,17 @@ class Cast:
         """Let a new receiver of each topic read everything, within so many seconds."""
         for topic in self.topics:
             streams = [each for each in self.seen.streams if each.topic == topic]
-            reading = self.world.start("reader", lambda: read_all(STORES, topic, streams))  # noqa: B023
+            reading = self.world.start(
+                "reader",
+                lambda: read_all(self.group.opening, topic, streams),  # noqa: B023
+            )
             self.world.finish(reading, seconds)
 
     def query_all(self, seconds: float) -> None:
         """Let an application ask all stores for the rows of each topic."""
         if not self.seen.circumstances.has_rows:
             return
-        stores = [f"{name}={ADDRESSES[name]}" for name in self.holders]
+        stores = addresses_of("".join(self.holders))
         for topic in self.topics:
             streams = [each for each in self.seen.streams if each.topic == topic]
             asking = self.world.start(

@@ -32,6 +32,7 @@ KINDS = (
     "end_by_operator",
     "rest_source",
     "end_receiver",
+    "change_stores",
 )
 """The usual faults; those that come twice come twice as often."""
 _SERVES_SECONDS = 60.0
@@ -202,6 +203,19 @@ class Faults:
         self._cast.seen.receivers_to_end.add(self._random.choice(self._cast.topics))
         return True
 
+    # The group.
+
+    def change_stores(self) -> bool:
+        """Let an operator add a store, remove one, or replace one."""
+        if self._cast.changes():
+            return False
+        state_only = self._cast.seen.circumstances.state_only
+        change = self._cast.group.begin_change(self._random, lambda name: name != state_only)
+        if change is None:
+            return False
+        self._cast.begin_change(change)
+        return True
+
     # The network.
 
     def cut_store(self) -> bool:
@@ -268,7 +282,7 @@ class Faults:
 
     def _may_lose(self, name: str) -> bool:
         """Return whether the others have all that this store has, so that it may lose it."""
-        return all(
+        return self._cast.group.tolerates_without(name) and all(
             self._cast.serves(other) and other not in self._damaged
             for other in self._cast.stores
             if other != name

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tests.world.applications import ACTIVITY_SECONDS
+from tests.world.group import Opening
 from tests.world.seen import Handed, Live, Seen, Stream, Taken
 
 from quorate.client import Client, ReceiverOptions, connect
@@ -21,7 +22,7 @@ from quorate.receiver.receiver import Receiver
 LIFETIME_SECONDS = 3600.0
 
 
-async def receive(stores: str, topic: str, session_id: int, seen: Seen) -> None:
+async def receive(opening: Opening, topic: str, session_id: int, seen: Seen) -> None:
     """Take messages as they become stable, and acknowledge each by taking the next."""
     seen.receivers[topic] += 1
     instance = seen.receivers[topic]
@@ -29,7 +30,7 @@ async def receive(stores: str, topic: str, session_id: int, seen: Seen) -> None:
         taken: dict[int, Taken] = {}
         try:
             async with (
-                connect(stores) as client,
+                connect(opening.layout) as client,
                 _opening(
                     client, topic, session_id, "stable", _noting_gaps(topic, taken, seen)
                 ) as receiver,
@@ -61,7 +62,7 @@ async def _end(receiver: Receiver, topic: str, seen: Seen) -> None:
         stream.end_receiver()
 
 
-async def receive_live(stores: str, topic: str, session_id: int, seen: Seen) -> None:
+async def receive_live(opening: Opening, topic: str, session_id: int, seen: Seen) -> None:
     """Take messages as they come, and note those that are taken back."""
     instances = f"live {topic}"
     seen.receivers[instances] += 1
@@ -80,7 +81,7 @@ async def receive_live(stores: str, topic: str, session_id: int, seen: Seen) -> 
 
         try:
             async with (
-                connect(stores) as client,
+                connect(opening.layout) as client,
                 _opening(client, topic, session_id, "live", note) as receiver,
             ):
                 async for message in receiver:
@@ -146,7 +147,7 @@ def _live_place(live: dict[int, Live], stream: Stream) -> Live:
     return live[stream.session_id]
 
 
-async def read_all(stores: str, topic: str, streams: Sequence[Stream]) -> None:
+async def read_all(opening: Opening, topic: str, streams: Sequence[Stream]) -> None:
     """Read all messages of a topic, as a receiver that nobody knows yet gets them."""
     lacking = {stream.session_id: stream for stream in streams}
 
@@ -156,7 +157,7 @@ async def read_all(stores: str, topic: str, streams: Sequence[Stream]) -> None:
             stream.read_gaps.append(stream.let_go(event.first, event.last))
 
     async with (
-        connect(stores) as client,
+        connect(opening.layout) as client,
         client.receiver(
             topic, session_id=9, start="earliest", delivery="stable", on_event=note
         ) as receiver,

@@ -34,6 +34,12 @@ class Circumstances:
     """The store that keeps no messages; empty: all keep them."""
     has_live_receivers: bool = False
     """Whether each topic has a receiver that is handed messages before they are stable, too."""
+    layout: str = "majority"
+    """The policy, by its name in `group`."""
+    changes_stores: bool = False
+    """Whether operators change the stores. Then no source ends."""
+    consensus: str = "highest"
+    """How much a new registration keeps of the messages that may not have been stable."""
     has_rows: bool = False
     """Whether topics have keys, and stores rows of the state of the world."""
 

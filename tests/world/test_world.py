@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 from tests import seams
-from tests.world.cast import STORES
+from tests.world.group import address_of, layout_of
 from tests.world.weather import run_world
 from tests.world.world import Stuck, World
 
 from quorate.client import connect
+from quorate.client.replay import EPOCH, Position
 from quorate.errors import NotRegistered
+from quorate.protocol.layout import Layout
+
+STORES = ",".join(f"{name}={address_of(name)}" for name in "abc")
 
 pytestmark = pytest.mark.expects_log(".*")  # Faults are all that these worlds are about.
 
@@ -45,6 +49,24 @@ def test_a_receiver_takes_what_a_source_sends(tmp_path: Path) -> None:
         receiving = world.start("receiver", lambda: receive(50))
         sent = world.finish(world.start("source", lambda: send(50)))
         assert world.finish(receiving) == sent
+
+
+async def read_on(layout: Layout, positions: list[Position]) -> None:
+    async with connect(layout) as client, client.subscriber("orders", begin=EPOCH) as subscriber:
+        async for _ in subscriber:
+            positions.append(subscriber.position)
+
+
+def test_a_subscriber_never_waits_at_a_backup(tmp_path: Path) -> None:
+    stores = f"{STORES},d={address_of('d')}"
+    with World(3, tmp_path) as world:
+        for name in "abcd":
+            world.start_store(name, stores)
+        world.finish(world.start("source", lambda: send(1)))
+        for reader in "1234":  # Each process begins at another store.
+            positions: list[Position] = []
+            world.start(reader, lambda: read_on(layout_of("backup"), positions))  # noqa: B023
+            world.run_until(lambda: bool(positions), 10.0)  # noqa: B023
 
 
 def test_nothing_is_stable_without_a_quorum(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from tests.world.cast import Cast
 from tests.world.checker import check
 from tests.world.faults import KINDS, Faults
+from tests.world.group import LAYOUTS
 from tests.world.seen import Circumstances, Seen, Stream
 from tests.world.world import Stuck, World
 
@@ -32,7 +33,11 @@ LIFETIMES = (3600.0, 3600.0, 4.0)
 KEPT_MESSAGES = (0, 0, 10)
 """The messages of each source that retention keeps; 0: all."""
 STATE_ONLY = ("", "", "", "c")
-"""The store that keeps no messages; empty: all keep them."""
+"""The store that keeps no messages, if a majority is asked for; empty: all keep them."""
+ENDS = {"end_by_owner", "end_by_operator", "rest_source"}
+"""The kinds of faults by which sources end."""
+CONSENSUS = ("highest", "highest", "majority", "lowest")
+"""How much sources keep of what may not have been stable."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,8 @@ def run_world(seed: int, directory: Path, weather: Weather = USUAL) -> Told:
         random = Random(world.random.random())
         seen = Seen([Stream(*who) for who in random.choice(STREAMS)], _drawn(random, weather))
         cast = Cast(world, seen, Random(random.random()))
-        faults = Faults(cast, random, weather.kinds, weather.pause_seconds)
+        kinds = kinds_of(seen.circumstances, weather)
+        faults = Faults(cast, random, kinds, weather.pause_seconds)
         faults.storm(weather.stormy_seconds)
         faults.stop()
         calm(cast)
@@ -91,11 +97,26 @@ def run_world(seed: int, directory: Path, weather: Weather = USUAL) -> Told:
     return told
 
 
+def kinds_of(circumstances: Circumstances, weather: Weather) -> list[str]:
+    """Return the kinds of faults that belong to these circumstances.
+
+    A source that ended names the stores that it had. Some of them may be gone for good, and then
+    it cannot begin anew.
+    """
+    never = ENDS if circumstances.changes_stores else {"change_stores"}
+    return [kind for kind in weather.kinds if kind not in never]
+
+
 def _drawn(random: Random, weather: Weather) -> Circumstances:
+    layout, changes = random.choice(LAYOUTS), random.random() < 0.4
+    lifetime = random.choice(LIFETIMES)
     chosen = Circumstances(
-        lifetime=random.choice(LIFETIMES),
+        lifetime=LIFETIMES[0] if changes else lifetime,
+        changes_stores=changes,
         kept_messages=random.choice(KEPT_MESSAGES),
-        state_only=random.choice(STATE_ONLY),
+        state_only=random.choice(STATE_ONLY) if layout == "majority" else "",
+        layout=layout,
+        consensus=random.choice(CONSENSUS),
         has_live_receivers=random.random() < 0.5,
         has_rows=random.random() < 0.5,
     )
@@ -106,6 +127,7 @@ def calm(cast: Cast) -> None:
     """Wait until all is well again: what was sent is stable, taken and repaired."""
     streams = cast.seen.streams
     _wait(cast, "operators are done", lambda: not cast.operator_works())
+    _wait(cast, "the stores are changed", lambda: not cast.changes())
     aims = [(stream, stream.receipts + 3) for stream in streams]
     _wait(cast, "sources send", lambda: all(each.receipts >= aim for each, aim in aims))
     cast.over.set()
