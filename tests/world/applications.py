@@ -29,10 +29,13 @@ from quorate.client import Client, SourceOptions, connect, replay
 from quorate.client.replay import EPOCH, GapCause, ReplayedMessage
 from quorate.client.source_events import RegistrationComplete
 from quorate.console.group.deregistration import deregister, find
+from quorate.console.group.repair import accept, prospect_of_loss, repair_all
 from quorate.console.group.row_digests import digests_of
 from quorate.console.group.rules.row_findings import RowDigest
+from quorate.console.group.status import ask_all
 from quorate.errors import Deregistered, Fenced, QuorateError, SourceDeleted
 from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.ranges import Range, RangeSet
 from quorate.source.source import Source
 
 ACTIVITY_SECONDS = 2.0
@@ -163,6 +166,26 @@ async def end_source(stores: Sequence[StoreAddress], stream: Stream, seen: Seen)
         seen.reached["ends by an operator that failed"] += 1
 
 
+async def accept_losses(stores: Sequence[StoreAddress], stream: Stream, seen: Seen) -> None:
+    """Accept what every store has lost, as `quorate repair` and `quorate loss accept` do.
+
+    Some of it may be void by now, or let go.
+    """
+    name = SourceName(stream.topic, stream.session_id)
+    left = RangeSet(Range(number, number) for number in stream.lost)
+    while left:
+        await repair_all(stores, name, thorough=True, timeout=60.0, progress=lambda _: None)
+        answers = await ask_all(stores, OPERATOR_SECONDS)
+        for lost in list(left):
+            if prospect_of_loss(answers, name, lost).still_held:
+                continue
+            rows = await accept(stores, name, lost, "all copies are damaged", OPERATOR_SECONDS)
+            if all(row["recorded"] for row in rows):
+                left.remove(lost.first, lost.last)
+                seen.reached["losses that an operator accepted"] += 1
+        await asyncio.sleep(0.5)
+
+
 def _done(end: End) -> None:
     end.is_done, end.over_at = True, now()
 
@@ -189,9 +212,12 @@ async def subscribe(opening: Opening, topics: Sequence[str], seen: Seen) -> None
                     if isinstance(item, ReplayedMessage):
                         stream = seen.stream(item.topic, item.source.session_id)
                         stream.note_replayed(Handed(item.sequence, item.payload, item.epoch))
-                    elif isinstance(item, replay.Gap) and item.cause is GapCause.RELEASED:
+                    elif isinstance(item, replay.Gap):
                         stream = seen.stream(item.source.topic, item.source.session_id)
-                        stream.skipped.append(stream.let_go(item.first, item.last))
+                        if item.cause is GapCause.RELEASED:
+                            stream.skipped.append(stream.let_go(item.first, item.last))
+                        elif item.cause is GapCause.LOST:
+                            seen.note_lost(stream, item.first, item.last)
         except QuorateError as error:
             if not error.retryable:
                 seen.failures.append(f"the subscriber got {error!r}")

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from tests.world.applications import (
+    accept_losses,
     end_source,
     publish_all,
     query_all,
@@ -22,6 +23,7 @@ from tests.world.world import Process, World
 
 from quorate.protocol.identity import SourceName
 from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.store_identity import Standing
 
 SUBSCRIBER = "subscriber"
 OPERATOR = "operator"
@@ -101,6 +103,8 @@ class Cast:
         if name in self._mains:
             return self.world.start(name, self._mains[name])
         settings = self.seen.circumstances.settings_of(name)
+        if settings.get("durability") == "os":
+            self.world.disks.rely_on_cache(self.world.path_of(name) / "rocksdb")
         return self.world.start_store(name, self.group.text_for(name), **settings)
 
     def start_if_down(self, name: str) -> None:
@@ -119,6 +123,16 @@ class Cast:
         return self.world.start(
             OPERATOR, lambda: end_source(self.group.addresses(), stream, self.seen)
         )
+
+    def accept_losses(self, seconds: float) -> None:
+        """Let an operator accept what every store has lost, within so many seconds."""
+        for stream in self.seen.streams:
+            if stream.lost:
+                accepting = self.world.start(
+                    OPERATOR,
+                    lambda: accept_losses(self.group.addresses(), stream, self.seen),  # noqa: B023
+                )
+                self.world.finish(accepting, seconds)
 
     # Changes of the stores.
 
@@ -172,13 +186,23 @@ class Cast:
         node = self.world.nodes.get(store)
         return node is not None and node.peers is not None and not node.in_limbo
 
+    def standing(self, store: str) -> Standing | None:
+        """Return what a store knows of itself and its peers; None: it has not begun."""
+        node = self.world.nodes.get(store)
+        return None if node is None or node._engine is None else node._engine.core.standing
+
+    def is_in_limbo(self, store: str) -> bool:
+        """Return whether a store runs, and does not vouch for what it lacks."""
+        node = self.world.nodes.get(store)
+        return node is not None and node.in_limbo
+
     def holds_all(self, store: str) -> bool:
         """Return whether the store holds all that is stable in the newest life of each source."""
         states = self.states(store)
         return all(
             (state := states.get(SourceName(each.topic, each.session_id))) is not None
             and state.registration.begun.epoch >= each.life.epoch
-            and state.held.ranges.contiguous_upto(state.held.retained_from) >= each.life.last
+            and state.has_upto(state.held.retained_from) >= each.life.last
             for each in self.seen.streams
         )
 

@@ -103,13 +103,14 @@ def _check_read(stream: Stream, kept: int, where: str) -> None:
     Retention may have let the oldest messages go. kept: it keeps so many; 0: all.
     """
     life, gone = stream.life, stream.read_gaps
-    _check_let_go(gone, kept, f"{where}: the reader")
-    _check_in_order(-1, [message.number for message in stream.read], gone, f"{where}: the reader")
+    _check_let_go(stream, gone, kept, f"{where}: the reader")
+    numbers = [message.number for message in stream.read]
+    _check_in_order(-1, numbers, [*gone, *_lost(stream)], f"{where}: the reader")
     content = {message.number: message.payload for message in stream.read}
     for number, payload in life.stable.items():
         found = content.get(number)
         _hold(
-            found == payload or (found is None and _is_in(gone, number)),
+            found == payload or (found is None and (_is_in(gone, number) or number in stream.lost)),
             f"{where}: {number} was stable as {payload!r}, now {found!r}",
         )
     for message in stream.read:
@@ -122,10 +123,11 @@ def _check_read(stream: Stream, kept: int, where: str) -> None:
 def _check_taken(stream: Stream, kept: int, where: str) -> None:
     """Each receiver gets the stream in order, without a gap, and goes on where one was."""
     for taken in stream.taken:
-        _check_let_go(taken.gaps, kept, f"{where}: a receiver")
+        _check_let_go(stream, taken.gaps, kept, f"{where}: a receiver")
         for life, numbers in _by_life(stream, taken.messages, f"{where}: a receiver"):
             before = min(taken.before.get(life.epoch, -1), numbers[0] - 1)
-            _check_in_order(before, numbers, taken.gaps, f"{where}: a receiver")
+            gone = [*taken.gaps, *_lost(stream)]
+            _check_in_order(before, numbers, gone, f"{where}: a receiver")
 
 
 def _check_live(stream: Stream, kept: int, where: str) -> None:
@@ -137,14 +139,14 @@ def _check_live(stream: Stream, kept: int, where: str) -> None:
     read = {message.number: message.payload for message in stream.read}
     for live in stream.live:
         who = f"{where}: a live receiver"
-        _check_let_go(live.gaps, kept, who)
+        _check_let_go(stream, live.gaps, kept, who)
         messages = _kept(live.items, who)
         for message in messages:
             known = contents.setdefault((message.epoch, message.number), message.payload)
             _hold(known == message.payload, f"{who}: {message.number} has two contents")
         for life, numbers in _by_life(stream, messages, who):
             before = min(live.before.get(life.epoch, -1), numbers[0] - 1)
-            _check_in_order(before, numbers, live.gaps, who)
+            _check_in_order(before, numbers, [*live.gaps, *_lost(stream)], who)
     for message in messages if stream.live else ():
         # The last instance heard of everything that was taken back.
         if stream.life_at(message.epoch) is stream.life and message.number in read:
@@ -172,9 +174,9 @@ def _kept(items: Sequence[Handed | Withdrawn], who: str) -> Messages:
 def _check_replayed(stream: Stream, kept: int, where: str) -> None:
     """The subscriber is handed each stable message once, in order."""
     who = f"{where}: the subscriber"
-    _check_let_go(stream.skipped, kept, who)
+    _check_let_go(stream, stream.skipped, kept, who)
     for _, numbers in _by_life(stream, stream.replayed, who):
-        _check_in_order(-1, numbers, stream.skipped, who)
+        _check_in_order(-1, numbers, [*stream.skipped, *_lost(stream)], who)
 
 
 def _check_in_order(before: int, numbers: list[int], gone: Sequence[LetGo], who: str) -> None:
@@ -186,12 +188,19 @@ def _check_in_order(before: int, numbers: list[int], gone: Sequence[LetGo], who:
         )
 
 
+def _lost(stream: Stream) -> list[LetGo]:
+    """Return the numbers of which every copy was lost, as ranges."""
+    return [LetGo(number, number, number) for number in sorted(stream.lost)]
+
+
 def _is_in(gone: Sequence[LetGo], number: int) -> bool:
     return any(each.first <= number <= each.last for each in gone)
 
 
-def _check_let_go(gone: Sequence[LetGo], kept: int, who: str) -> None:
+def _check_let_go(stream: Stream, gone: Sequence[LetGo], kept: int, who: str) -> None:
     for each in gone:
+        if stream.lost.issuperset(range(each.first, each.last + 1)):
+            continue  # Nobody is told of what was lost before the first message.
         _hold(
             kept > 0 and each.last + kept <= each.high + UNDER_WAY_MAX,
             f"{who} was told that [{each.first}, {each.last}] of {each.high} were let go, "

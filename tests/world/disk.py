@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +16,7 @@ from quorate.protocol.errors import QuorateError, StorageFailed
 from quorate.store.storage.group_commit import Writer
 from quorate.store.storage.interface import Columns, Table, Write, with_columns
 from quorate.store.storage.memory import MemoryStorage
+from quorate.store.storage.records import position_key
 
 SYNC_SECONDS = 0.003
 """The longest usual time of a sync, in seconds."""
@@ -35,6 +37,8 @@ class Disk(MemoryStorage):
         """The longest time of a sync."""
         self.fails_next_sync = False
         self._has_failed = False
+        self.is_cached = False
+        """Whether the store acknowledges messages that are only in the page cache of its host."""
         self._commits: list[list[Write]] = []
         """The rows that are not synced yet, one list for each write."""
         self._state_commits: list[list[Write]] = []
@@ -62,7 +66,7 @@ class Disk(MemoryStorage):
 
     def crashed(self, random: Random) -> Disk:
         """Return the disk as a restart finds it: some of the last writes are there, each whole."""
-        after = Disk(self._on_synced)
+        after = self._next()
         self._synced.copy_to(after)
         kept = random.randint(0, len(self._commits))
         for commit in self._commits[:kept]:
@@ -81,14 +85,44 @@ class Disk(MemoryStorage):
         rows = self._synced.scan(Table.JOURNAL, b"", _LAST_KEY, 100_000)
         if not rows:
             return False
-        key, value = random.choice(rows)
+        self.flip_at(random.choice(rows)[0], random)
+        return True
+
+    def flip_at(self, key: bytes, random: Random) -> None:
+        """Turn a bit of the batch at this place of the journal."""
+        value = self._rows[Table.JOURNAL][key]
         bit = random.randrange(8 * len(value))
         turned = bytearray(value)
         turned[bit // 8] ^= 1 << bit % 8
         for each in (self._synced, self):
             if key in each._rows[Table.JOURNAL]:
                 each._rows[Table.JOURNAL][key] = bytes(turned)
-        return True
+
+    def has_synced(self, position: int) -> bool:
+        """Return whether the batch at this place of the journal is synced."""
+        return position_key(position) in self._synced._rows[Table.JOURNAL]
+
+    def cached(self) -> Disk:
+        """Return the disk as a restart finds it whose host went on: all that was written."""
+        after = self._next()
+        self.copy_to(after)
+        self._synced.copy_to(after._synced)
+        after._commits = self._commits
+        after._state_commits = self._state_commits
+        after._unsynced, after._unsynced_state = self._unsynced, self._unsynced_state
+        return after
+
+    def copy(self) -> Disk:
+        """Return a copy of what is synced."""
+        after = self._next()
+        self._synced.copy_to(after)
+        after.copy_to(after._synced)
+        return after
+
+    def _next(self) -> Disk:
+        after = Disk(self._on_synced)
+        after.is_cached = self.is_cached
+        return after
 
 
 def _of_state(commit: Iterable[Write]) -> list[Write]:
@@ -104,6 +138,7 @@ class Disks:
         self._by_path: dict[Path, Disk] = {}
         self.on_synced: Callable[[Path, Sequence[Write]], None] = lambda _, __: None
         """Is told, with the path of a disk, what is on it from now on."""
+        self._cached: set[Path] = set()
 
     def open(self, path: Path, is_new: bool) -> Disk:
         """Return the disk in the place of RocksDB. Raises StorageFailed if it is lost."""
@@ -111,20 +146,46 @@ class Disks:
             if not is_new:
                 raise StorageFailed(str(path), "there is no database")
             self._by_path[path] = Disk(lambda writes: self.on_synced(path, writes))
+            self._by_path[path].is_cached = path in self._cached
         return self._by_path[path]
+
+    def rely_on_cache(self, path: Path) -> None:
+        """Say that the store of this path acknowledges what is only in the page cache."""
+        self._cached.add(path)
 
     def at(self, path: Path) -> Disk | None:
         """Return the disk with this path; None: it is blank."""
         return self._by_path.get(path)
 
     def crash(self, path: Path) -> None:
-        """Lose a part of what was not synced."""
+        """Lose a part of what was not synced, unless the page cache is relied on."""
+        if path in self._by_path:
+            disk = self._by_path[path]
+            self._by_path[path] = disk.cached() if disk.is_cached else disk.crashed(self._random)
+
+    def reboot(self, path: Path) -> None:
+        """Lose a part of what was not synced, as the host went down."""
         if path in self._by_path:
             self._by_path[path] = self._by_path[path].crashed(self._random)
+
+    def put_back(self, path: Path, copy: Disk) -> None:
+        """Put a copy in the place of a disk."""
+        self._by_path[path] = copy.copy()
 
     def wipe(self, path: Path) -> None:
         """Lose everything."""
         self._by_path.pop(path, None)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of a data directory."""
+
+    disk: Disk
+    files: dict[str, bytes]
+    """The files beside the database, by name."""
+    starts: int
+    """How often the store was started until then, as it says itself."""
 
 
 class _NoLock:

@@ -6,13 +6,10 @@ a time lacks what it had: the others have to make up for it first.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
-from random import Random
+from collections.abc import Sequence
 
-from tests.world.cast import OPERATOR, Cast
-from tests.world.disk import SYNC_SECONDS, Disk
+from tests.world.cast import OPERATOR
+from tests.world.disk_faults import DiskFaults
 
 KINDS = (
     "crash_store",
@@ -33,89 +30,21 @@ KINDS = (
     "rest_source",
     "end_receiver",
     "change_stores",
+    "reset_connections",
+    "jump_clock",
+    "reboot_host",
+    "copy_disk",
+    "copy_disk",
+    "put_back",
+    "put_back",
+    "lose_batch",
 )
 """The usual faults; those that come twice come twice as often."""
-_SERVES_SECONDS = 60.0
+YEARS_SECONDS = 3e8
 
 
-class Faults:
+class Faults(DiskFaults):
     """Makes things go wrong."""
-
-    def __init__(self, cast: Cast, random: Random, kinds: Sequence[str], pause: float) -> None:
-        """Begin with nothing wrong. pause: the mean seconds between two faults."""
-        self._cast = cast
-        self._world = cast.world
-        self._random = random
-        self._kinds = [(kind, getattr(self, kind)) for kind in kinds]
-        self._pause = pause
-        self._agenda: list[tuple[float, int, Callable[[], object]]] = []
-        self._planned = 0
-        self._damaged: set[str] = set()
-        """The stores that lack what they do not know that they lack."""
-        self._resting: dict[str, float] = {}
-        """By the name of a process of sources: the time until which it stays away."""
-        self.counts: Counter[str] = Counter()
-
-    # The course of a storm.
-
-    def storm(self, seconds: float) -> None:
-        """Let faults come, for so long."""
-        end = self._world.clock.now + seconds
-        self._later(self._random.uniform(0.0, 2.0), self._next)
-        while self._agenda and self._agenda[0][0] < end:
-            at, _, act = heappop(self._agenda)
-            self._world.run_for(max(0.0, at - self._world.clock.now))
-            act()
-        self._world.run_for(max(0.0, end - self._world.clock.now))
-
-    def stop(self) -> None:
-        """End all faults: everybody runs, and reaches everybody."""
-        self._agenda.clear()
-        for stream in self._cast.seen.streams:
-            stream.is_to_end = False
-        self._cast.seen.receivers_to_end.clear()
-        self._world.network.heal()
-        for name in self._cast.stores:
-            if (disk := self._disk(name)) is not None:
-                disk.sync_seconds, disk.fails_next_sync = SYNC_SECONDS, False
-        for process in list(self._world.processes.values()):
-            process.loop.paused_until = 0.0
-            process.loop.rounds_left = None
-        for name in self._cast.everybody:
-            self._cast.start_if_down(name)
-
-    def _next(self) -> None:
-        kind, fault = self._random.choice(self._kinds)
-        self._note(kind, fault())
-        self._later(self._random.expovariate(1 / self._pause), self._next)
-
-    def _note(self, kind: str, happened: bool) -> None:
-        if happened:
-            self.counts[kind] += 1
-
-    def _later(self, seconds: float, act: Callable[[], object]) -> None:
-        self._planned += 1
-        heappush(self._agenda, (self._world.clock.now + seconds, self._planned, act))
-
-    def _restart(self, name: str, *choices: float) -> None:
-        """Start it again in a while, unless it goes on."""
-        self._later(self._random.choice(choices), lambda: self._start(name))
-
-    def _start(self, name: str) -> None:
-        if self._resting.get(name, 0.0) <= self._world.clock.now:
-            self._cast.start_if_down(name)
-
-    def _runs(self, name: str) -> bool:
-        process = self._world.processes.get(name)
-        return process is not None and not process.task.done()
-
-    def _pick(self, names: Sequence[str]) -> str | None:
-        """Return one of them; None: the one that was chosen does not run."""
-        name = self._random.choice(names)
-        return name if self._runs(name) else None
-
-    def _disk(self, store: str) -> Disk | None:
-        return self._world.disks.at(self._world.path_of(store) / "rocksdb")
 
     # Processes.
 
@@ -157,6 +86,16 @@ class Faults:
         if name is None:
             return False
         self._world.pause(name, self._random.choice((0.3, 0.3, 2.0, 2.0, 8.0)))
+        return True
+
+    def jump_clock(self) -> bool:
+        """Let the clock of a host show another time of day, by seconds, an hour or years."""
+        if (name := self._pick(self._cast.everybody)) is None:
+            return False
+        sign = self._random.choice((-1, 1))
+        self._world.clock.jumps[name] = sign * self._random.choice((2.0, 3600.0, YEARS_SECONDS))
+        if self._random.random() < 0.5:  # A store looks at that clock when it starts.
+            self._crash(name, 0.05, 0.5)
         return True
 
     def succeed(self) -> bool:
@@ -228,6 +167,13 @@ class Faults:
             self._cut(self._random.choice((ways, ways[:1], ways[1:])))
         return True
 
+    def reset_connections(self) -> bool:
+        """Break all connections of a process."""
+        if (name := self._pick(self._cast.everybody)) is None:
+            return False
+        self._world.network.reset(self._world.processes[name].loop)
+        return True
+
     def strand_source(self) -> bool:
         """Leave a source with one store, then kill it, and let the store hang.
 
@@ -257,54 +203,3 @@ class Faults:
             self._world.network.part(*way)
         seconds = self._random.choice((0.3, 1.0, 3.0, 7.0))
         self._later(seconds, lambda: self._world.network.mend(ways))
-
-    # Disks.
-
-    def slow_disk(self) -> bool:
-        """Let the disk of a store be slow for a while."""
-        disk = self._disk(self._random.choice(self._cast.stores))
-        if disk is None:
-            return False
-        disk.sync_seconds = self._random.choice((0.05, 0.3, 0.8))
-        self._later(2.0, lambda: setattr(disk, "sync_seconds", SYNC_SECONDS))
-        return True
-
-    def fail_sync(self) -> bool:
-        """Let the next sync of a store fail. It stops, and is started again."""
-        name = self._random.choice(self._cast.stores)
-        disk = self._disk(name)
-        if disk is None or not self._runs(name):
-            return False
-        disk.fails_next_sync = True
-        self._later(1.0, lambda: setattr(disk, "fails_next_sync", False))
-        self._restart(name, 3.0, 4.0)
-        return True
-
-    def _may_lose(self, name: str) -> bool:
-        """Return whether the others have all that this store has, so that it may lose it."""
-        return self._cast.group.tolerates_without(name) and all(
-            self._cast.serves(other) and other not in self._damaged
-            for other in self._cast.stores
-            if other != name
-        )
-
-    def wipe_store(self) -> bool:
-        """Take the disk of a store away."""
-        name = self._random.choice(self._cast.stores)
-        if not self._may_lose(name):
-            return False
-        if name in self._world.processes:
-            self._world.crash(name)
-        self._world.wipe(name)
-        self._damaged.discard(name)
-        self._restart(name, 0.05, 0.5, 2.0)
-        return True
-
-    def flip_bit(self) -> bool:
-        """Turn a bit of a batch in the journal of a store."""
-        name = self._random.choice(self._cast.stores)
-        disk = self._disk(name)
-        if disk is None or not self._may_lose(name) or not disk.flip(self._random):
-            return False
-        self._damaged.add(name)
-        return True

@@ -87,6 +87,12 @@ class Network:
         for connection in list(self._connections):
             connection.end_crashed(loop)
 
+    def reset(self, loop: ProcessLoop) -> None:
+        """Break all connections of a process. Both ends hear of it."""
+        for connection in list(self._connections):
+            if loop in (connection.up.sender, connection.up.taker):
+                connection.broken()
+
     # For the parts.
 
     def listens(self, address: str, server: Server) -> int:

@@ -76,6 +76,8 @@ async def receive_live(opening: Opening, topic: str, session_id: int, seen: Seen
                 stream = seen.stream(topic, event.source.session_id)
                 if isinstance(event, Withdrawn):
                     _live_place(live, stream).items.append(event)
+                elif event.cause is Answer.LOST:
+                    seen.note_lost(stream, event.first, event.last)
                 elif event.cause is Answer.RELEASED:
                     _live_place(live, stream).gaps.append(stream.let_go(event.first, event.last))
 
@@ -119,9 +121,12 @@ def _noting_gaps(topic: str, taken: dict[int, Taken], seen: Seen) -> Callable[[o
 
     def note(event: object) -> None:
         seen.note(event)
-        if isinstance(event, Gap) and event.cause is Answer.RELEASED:
+        if isinstance(event, Gap):
             stream = seen.stream(topic, event.source.session_id)
-            _place(taken, stream).gaps.append(stream.let_go(event.first, event.last))
+            if event.cause is Answer.RELEASED:
+                _place(taken, stream).gaps.append(stream.let_go(event.first, event.last))
+            elif event.cause is Answer.LOST:
+                seen.note_lost(stream, event.first, event.last)
 
     return note
 

@@ -32,6 +32,10 @@ class Circumstances:
     """The messages of each source that retention keeps; 0: all."""
     state_only: str = ""
     """The store that keeps no messages; empty: all keep them."""
+    is_cached: bool = False
+    """Whether stores acknowledge messages that are only in the page cache."""
+    loses: bool = False
+    """Whether all copies of a message may be lost, and an operator accepts that."""
     has_live_receivers: bool = False
     """Whether each topic has a receiver that is handed messages before they are stable, too."""
     layout: str = "majority"
@@ -48,6 +52,8 @@ class Circumstances:
         settings: dict[str, Any] = {"retention_messages": self.kept_messages}
         if self.has_rows:
             settings["topic"] = ({"pattern": ".*", "keys": "$key"},)
+        if self.is_cached:
+            settings["durability"] = "os"
         if store == self.state_only:
             settings["durability"] = "state-only"
         return settings
@@ -190,6 +196,8 @@ class Stream:
     """Whether the source's application is to deregister it."""
     ends: list[End] = field(default_factory=list)
     told_of_ends: list[ToldOfEnd] = field(default_factory=list)
+    lost: set[int] = field(default_factory=set)
+    """The numbers of which every copy was lost."""
     conflicts: list[str] = field(default_factory=list)
     """Stable numbers that were given to two messages."""
     taken: list[Taken] = field(default_factory=list)
@@ -362,6 +370,12 @@ class Seen:
         return next(
             each for each in self.streams if (each.topic, each.session_id) == (topic, session_id)
         )
+
+    def note_lost(self, stream: Stream, first: int, last: int) -> None:
+        """Keep that an application was told that these messages are lost."""
+        self.reached["ranges that applications were told are lost"] += 1
+        if not stream.lost.issuperset(range(first, last + 1)):
+            self.failures.append(f"[{first}, {last}] of {stream.topic} was told to be lost")
 
     def note(self, event: object) -> None:
         """Count an event."""

@@ -98,27 +98,37 @@ def run_world(seed: int, directory: Path, weather: Weather = USUAL) -> Told:
 
 
 def kinds_of(circumstances: Circumstances, weather: Weather) -> list[str]:
-    """Return the kinds of faults that belong to these circumstances.
-
-    A source that ended names the stores that it had. Some of them may be gone for good, and then
-    it cannot begin anew.
-    """
-    never = ENDS if circumstances.changes_stores else {"change_stores"}
+    """Return the kinds of faults that belong to these circumstances."""
+    never = set[str]()
+    if circumstances.changes_stores or circumstances.loses:
+        never |= ENDS
+    if not circumstances.changes_stores:
+        never.add("change_stores")
+    if not circumstances.loses:
+        never.add("lose_batch")
+    if not circumstances.is_cached:
+        never.add("reboot_host")
+    if circumstances.has_rows:
+        never.add("jump_clock")  # Rows expire by it.
     return [kind for kind in weather.kinds if kind not in never]
 
 
 def _drawn(random: Random, weather: Weather) -> Circumstances:
-    layout, changes = random.choice(LAYOUTS), random.random() < 0.4
+    layout, is_still = random.choice(LAYOUTS), random.random() < 0.4
+    # A source that ended names the stores that it had. Some of them may be gone for good.
+    changes, loses = (random.random() < 0.7, random.random() < 0.4) if is_still else (False, False)
     lifetime = random.choice(LIFETIMES)
     chosen = Circumstances(
-        lifetime=LIFETIMES[0] if changes else lifetime,
+        lifetime=LIFETIMES[0] if is_still else lifetime,
         changes_stores=changes,
+        loses=loses,
+        is_cached=random.random() < 0.2,
         kept_messages=random.choice(KEPT_MESSAGES),
         state_only=random.choice(STATE_ONLY) if layout == "majority" else "",
         layout=layout,
         consensus=random.choice(CONSENSUS),
         has_live_receivers=random.random() < 0.5,
-        has_rows=random.random() < 0.5,
+        has_rows=random.random() < 0.5 and not loses,
     )
     return replace(chosen, **weather.drawn)
 
@@ -128,6 +138,7 @@ def calm(cast: Cast) -> None:
     streams = cast.seen.streams
     _wait(cast, "operators are done", lambda: not cast.operator_works())
     _wait(cast, "the stores are changed", lambda: not cast.changes())
+    cast.accept_losses(CALM_SECONDS)
     aims = [(stream, stream.receipts + 3) for stream in streams]
     _wait(cast, "sources send", lambda: all(each.receipts >= aim for each, aim in aims))
     cast.over.set()

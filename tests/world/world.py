@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any, Self
 import pytest
 from tests import seams
 from tests.world.channel import Channel
-from tests.world.disk import Disks, writers_of
+from tests.world.disk import Copy, Disks, writers_of
 from tests.world.loop import Clock, ProcessLoop
 from tests.world.network import Network
 from tests.world.server import Server
@@ -79,6 +80,8 @@ class World:
         self._mains: list[asyncio.Task[Any]] = []
         """The main tasks of all processes there ever were. One that a crash interrupted must not be
         collected: its application would hear of that."""
+        self.boots: Counter[str] = Counter()
+        """How often the host of each store went down."""
         self._patches = ExitStack()
 
     def _next_chance(self) -> Random:
@@ -98,6 +101,7 @@ class World:
         seams.STORAGE_IN_NODE.replace(to, self.disks.open)
         seams.WRITER_IN_NODE.replace(to, writers_of(self._next_chance()))
         seams.STATE_MAKING_SWEEP_SECONDS.replace(to, SWEEP_SECONDS)
+        seams.CLEAN_SHUTDOWN_BOOT_ID.replace(to, self._boot_id)
         seams.CHECK_PORT_OF_NODE.replace(to, lambda _: None)
         chance.seed(self.seed)
         return self
@@ -130,6 +134,9 @@ class World:
 
     def _channel(self, address: str, **_: Any) -> Channel:
         return Channel(self.network, self._current(), address)
+
+    def _boot_id(self) -> str:
+        return f"boot {self.boots[self._current().name]}"
 
     def _current(self) -> ProcessLoop:
         assert self._turn is not None
@@ -183,6 +190,32 @@ class World:
         self.disks.wipe(self.path_of(store) / "rocksdb")
         shutil.rmtree(self.path_of(store), ignore_errors=True)
 
+    def reboot(self, store: str) -> None:
+        """Let the host of a store that does not run go down and come up again."""
+        self.boots[store] += 1
+        self.disks.reboot(self.path_of(store) / "rocksdb")
+
+    def copy(self, store: str) -> Copy:
+        """Return a copy of the data directory of a store that runs."""
+        disk = self.disks.at(self.path_of(store) / "rocksdb")
+        node = self.nodes[store]
+        assert disk is not None
+        assert node._engine is not None
+        files = {
+            each.name: each.read_bytes()
+            for each in self.path_of(store).iterdir()
+            if each.is_file() and each.name != "lock"
+        }
+        return Copy(disk.copy(), files, node._engine.core.standing.record.starts)
+
+    def put_back(self, store: str, copy: Copy) -> None:
+        """Put a copy in the place of the directory of a store that does not run."""
+        self.wipe(store)
+        self.path_of(store).mkdir()
+        for name, content in copy.files.items():
+            (self.path_of(store) / name).write_bytes(content)
+        self.disks.put_back(self.path_of(store) / "rocksdb", copy.disk)
+
     def rename(self, name: str, to: str) -> None:
         """Give a process another name."""
         process = self.processes[to] = self.processes.pop(name)
@@ -234,6 +267,7 @@ class World:
             return False
         self.clock.now = max(self.clock.now, at)
         self._turn = best
+        self.clock.here = best.name
         best.turn()
         self._turn = None
         if best.crashed:
