@@ -1,4 +1,4 @@
-"""`make worlds`: run worlds of the code that ships from seeds, on several processes."""
+"""`make worlds`: run worlds of the code that ships from seeds, and say what they met."""
 
 from __future__ import annotations
 
@@ -7,59 +7,57 @@ import logging
 import os
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from tests.world.seeds import Tally, in_memory, run_all
 from tests.world.weather import run_world
 
-
-def tried(seed: int) -> tuple[int, str, Counter[str], Counter[str]]:
-    """Run a world. Return its seed, what was violated, its faults, and its rare states."""
-    logging.disable(logging.CRITICAL)
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as directory:
-        try:
-            told = run_world(seed, Path(directory))
-        except Exception as error:
-            return seed, f"{type(error).__name__}: {error}", Counter(), Counter()
-    return seed, "", told.faults, told.reached
+_PROGRESS_WORLDS = 50
 
 
-def run_all(seeds: range, processes: int) -> Iterator[tuple[int, str, Counter[str], Counter[str]]]:
-    """Run worlds, and yield what came of each."""
-    with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(tried, seeds)
-
-
-def main() -> None:
-    """Run the worlds that the arguments ask for. Exit with 1 if one of them failed."""
+def main() -> int:
+    """Run the worlds that the arguments ask for. Return 1 if one of them failed, or too little
+    happened in all of them."""
     parser = argparse.ArgumentParser(prog="python -m tests.world", description=__doc__)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=100, help="how many worlds")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
-    if os.environ.get("PYTHONHASHSEED") != "0":
-        # The order of sets of texts is a part of the world.
-        os.environ["PYTHONHASHSEED"] = "0"
-        os.execv(sys.executable, [sys.executable, "-m", "tests.world", *sys.argv[1:]])
-    failed, faults, reached = 0, Counter[str](), Counter[str]()
-    for number, (seed, violated, of_world, reached_there) in enumerate(
-        run_all(range(given.first, given.first + given.seeds), given.processes), 1
-    ):
-        faults += of_world
-        reached += reached_there
-        if violated:
-            failed += 1
-            print(f"seed {seed}: {violated}", flush=True)
-        if number % 50 == 0:
-            print(f"{number} worlds, {failed} failed", flush=True)
-    print(f"{given.seeds} worlds, {failed} failed")
-    for what, counts in (("faults", faults), ("rare states", reached)):
-        print(f"{what}: " + ", ".join(f"{name} {count}" for name, count in counts.most_common()))
-    sys.exit(failed > 0)
+    if given.seeds == 1:
+        return _run_one(given.first)
+    tally = run_all(
+        range(given.first, given.first + given.seeds), given.processes, _Progress().tell
+    )
+    print(tally)
+    problems = tally.problems()
+    for problem in problems:
+        print(f"FAILED: {problem}")
+    if tally.seeds < given.seeds:
+        print(f"interrupted after {tally.seeds:,} of {given.seeds:,} worlds")
+    return 1 if problems else 0
+
+
+def _run_one(seed: int) -> int:
+    """Run one world. What it raises says where it failed."""
+    logging.disable(logging.CRITICAL)
+    with tempfile.TemporaryDirectory(dir=in_memory()) as directory:
+        print(f"seed {seed} holds: {run_world(seed, Path(directory))}")
+    return 0
+
+
+class _Progress:
+    """Tells each failure at once, and how far a run is now and then."""
+
+    def __init__(self) -> None:
+        self._failed = 0
+
+    def tell(self, tally: Tally) -> None:
+        for seed, violated in list(tally.failed.items())[self._failed :]:
+            print(f"seed {seed}: {violated}", file=sys.stderr, flush=True)
+        self._failed = len(tally.failed)
+        if tally.seeds % _PROGRESS_WORLDS == 0:
+            print(f"… {tally.summary()}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

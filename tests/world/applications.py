@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
 
-from tests.world.group import BACKUP_SECONDS, Opening
+from tests.world.group import BACKUP_SECONDS, Opening, StoresOfWorld
 from tests.world.seen import (
     BRIEF,
     BRIEF_SECONDS,
@@ -166,7 +166,7 @@ async def end_source(stores: Sequence[StoreAddress], stream: Stream, seen: Seen)
         seen.reached["ends by an operator that failed"] += 1
 
 
-async def accept_losses(stores: Sequence[StoreAddress], stream: Stream, seen: Seen) -> None:
+async def accept_losses(group: StoresOfWorld, stream: Stream, seen: Seen) -> None:
     """Accept what every store has lost, as `quorate repair` and `quorate loss accept` do.
 
     Some of it may be void by now, or let go.
@@ -174,6 +174,7 @@ async def accept_losses(stores: Sequence[StoreAddress], stream: Stream, seen: Se
     name = SourceName(stream.topic, stream.session_id)
     left = RangeSet(Range(number, number) for number in stream.lost)
     while left:
+        stores = group.addresses()
         await repair_all(stores, name, thorough=True, timeout=60.0, progress=lambda _: None)
         answers = await ask_all(stores, OPERATOR_SECONDS)
         for lost in list(left):

@@ -130,7 +130,7 @@ class Cast:
             if stream.lost:
                 accepting = self.world.start(
                     OPERATOR,
-                    lambda: accept_losses(self.group.addresses(), stream, self.seen),  # noqa: B023
+                    lambda: accept_losses(self.group, stream, self.seen),  # noqa: B023
                 )
                 self.world.finish(accepting, seconds)
 

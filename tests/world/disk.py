@@ -184,6 +184,7 @@ class Copy:
     disk: Disk
     files: dict[str, bytes]
     """The files beside the database, by name."""
+    incarnation: bytes
     starts: int
     """How often the store was started until then, as it says itself."""
 

@@ -117,7 +117,9 @@ class DiskFaults(Course):
         self._world.put_back(name, self._copies[name])
         self._cast.start(name)
         self._world.run_until(lambda: self._has_asked(name), CHECK_SECONDS)
-        self._cast.seen.reached["copies that were found out"] += self._cast.is_in_limbo(name)
+        standing = self._cast.standing(name)
+        if standing is None or standing.record.incarnation == self._copies[name].incarnation:
+            self._cast.seen.failures.append(f"store {name} was put back, and it went on")
         return True
 
     def _remembers_more(self, store: str, of: str, starts: int) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests import seams
 from tests.world.group import address_of, layout_of
+from tests.world.seeds import run_all
 from tests.world.weather import run_world
 from tests.world.world import Stuck, World
 
@@ -97,6 +101,13 @@ def test_more_worlds(seed: int, tmp_path: Path) -> None:
     run_world(seed, tmp_path)
 
 
+@pytest.mark.big
+@pytest.mark.timeout(3600)
+def test_everything_holds_in_the_known_worlds() -> None:
+    tally = run_all(range(200, 400), 1, lambda _: None)
+    assert tally.problems() == []
+
+
 def run_worlds(seeds: range, directory: Path) -> None:
     for seed in seeds:
         run_world(seed, directory / str(seed))
@@ -113,3 +124,22 @@ def test_a_store_that_does_not_sync_is_found_out(
 def test_a_seed_repeats_a_world(tmp_path: Path) -> None:
     first = run_world(7, tmp_path / "one")
     assert run_world(7, tmp_path / "other") == first
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_seed_is_one_world_in_each_process() -> None:
+    """Also where texts have other hashes, so that sets of them have another order."""
+    told = {
+        subprocess.run(
+            [sys.executable, "-m", "tests.world", "--first", "7", "--seeds", "1"],
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONHASHSEED": hashed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hashed in ("1", "2")
+    }
+    assert len(told) == 1
+    assert "seed 7 holds: " in told.pop()

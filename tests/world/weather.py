@@ -137,8 +137,8 @@ def calm(cast: Cast) -> None:
     """Wait until all is well again: what was sent is stable, taken and repaired."""
     streams = cast.seen.streams
     _wait(cast, "operators are done", lambda: not cast.operator_works())
-    _wait(cast, "the stores are changed", lambda: not cast.changes())
     cast.accept_losses(CALM_SECONDS)
+    _wait(cast, "the stores are changed", lambda: not cast.changes())
     aims = [(stream, stream.receipts + 3) for stream in streams]
     _wait(cast, "sources send", lambda: all(each.receipts >= aim for each, aim in aims))
     cast.over.set()

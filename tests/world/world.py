@@ -206,7 +206,8 @@ class World:
             for each in self.path_of(store).iterdir()
             if each.is_file() and each.name != "lock"
         }
-        return Copy(disk.copy(), files, node._engine.core.standing.record.starts)
+        record = node._engine.core.standing.record
+        return Copy(disk.copy(), files, record.incarnation, record.starts)
 
     def put_back(self, store: str, copy: Copy) -> None:
         """Put a copy in the place of the directory of a store that does not run."""

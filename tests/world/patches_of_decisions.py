@@ -1,0 +1,88 @@
+"""Guards of a source's decisions, each taken out.
+
+A guard is taken out by patching the product in the test; nothing in the product knows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from tests import seams
+
+from quorate.protocol.policy import Policy
+from quorate.protocol.recovery import Decision, Promise
+from quorate.source.protocol.core import SourceCore
+from quorate.source.protocol.frames import Packed
+from quorate.source.protocol.registration import OwnKnowledge, Registration
+
+
+def stores_count_before_they_begin(to: pytest.MonkeyPatch) -> None:
+    """What a store said in its promise counts towards stability before it has begun."""
+    real = seams.SOURCE_CORE_BEGIN.real()
+
+    def begin(self: SourceCore, decision: Decision) -> None:
+        real(self, decision)
+        for store, held in decision.holders.items():
+            self.tracker.join(store)
+            self.tracker.acknowledge(store, held.contiguous_upto(self.stable_upto + 1))
+
+    seams.SOURCE_CORE_BEGIN.replace(to, begin)
+
+
+def new_stores_are_believed_at_once(to: pytest.MonkeyPatch) -> None:
+    """The old stores are let go before the new ones have what was stable on them."""
+    seams.BRINGING_UP_READY.replace(to, lambda *_: True)
+
+
+def a_stable_set_is_enough(to: pytest.MonkeyPatch) -> None:
+    """A decision needs no more stores than a message does."""
+    real = seams.DECIDE_IN_SOURCE_REGISTRATION.real()
+
+    def decide(*arguments: Any) -> Any:
+        with seams.POLICY_BLOCKS.replaced(Policy.stable):
+            return real(*arguments)
+
+    seams.DECIDE_IN_SOURCE_REGISTRATION.replace(to, decide)
+
+
+def hung_stores_are_waited_for(to: pytest.MonkeyPatch) -> None:
+    """A source registers when all have answered, however long that takes."""
+    real = seams.SOURCE_REGISTRATION_DECIDE.real()
+
+    def decide(self: Registration, _: float, own: OwnKnowledge) -> Any:
+        return real(self, self._started_at, own)
+
+    seams.SOURCE_REGISTRATION_DECIDE.replace(to, decide)
+
+
+def whoever_begins_is_a_holder(to: pytest.MonkeyPatch) -> None:
+    """A source counts a store that takes no messages as having all of them."""
+    real = seams.SOURCE_CORE_RELEASE.real()
+
+    def release(self: SourceCore, packed: Packed, now: float) -> Any:
+        frame = real(self, packed, now)
+        for store in self.streams.state_only():
+            self.tracker.rejoin(store, packed.last)
+        return frame
+
+    seams.SOURCE_CORE_RELEASE.replace(to, release)
+
+
+def older_generations_count(to: pytest.MonkeyPatch) -> None:
+    """Let the facts about an ended stream count for the next one."""
+    seams.RECOVERY_OF_GENERATION.replace(to, dict)
+    seams.OF_GENERATION_IN_SOURCE_REGISTRATION.replace(to, dict)
+
+
+def ends_do_not_win(to: pytest.MonkeyPatch) -> None:
+    """The newest begin that is no end names the stream."""
+
+    def newest_begun(promises: Iterable[Promise]) -> Promise:
+        known = list(promises)
+        going_on = [each for each in known if not each.begun.ended]
+        return max(going_on or known, key=lambda each: each.begun.newness, default=Promise())
+
+    seams.RECOVERY_NEWEST_BEGUN.replace(to, newest_begun)
+    seams.NEWEST_BEGUN_IN_SOURCE_REGISTRATION.replace(to, newest_begun)
