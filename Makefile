@@ -60,8 +60,8 @@ test-page: $(STAMP) ## run the tests of the live page in a browser; CHROMIUM=/us
 simulate: $(CORE) ## run simulated worlds: SEEDS=1000 of them, from FIRST=0 on, on JOBS processes
 	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) $(if $(LINES),--lines $(LINES))
 
-worlds: $(CORE) ## run simulated worlds of the code that ships: SEEDS=100 of them, from FIRST=0 on
-	$(BIN)/python -m tests.world $(if $(FIRST),--first $(FIRST)) $(if $(SEEDS),--seeds $(SEEDS))
+worlds: $(CORE) ## run worlds of the code that ships: SEEDS=100 of them, from FIRST=0 on, on JOBS processes
+	$(BIN)/python -m tests.world $(if $(FIRST),--first $(FIRST)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(JOBS),--processes $(JOBS))
 
 brute-force: $(CORE) ## go through small worlds: STATES=300000 of each larger one, WALKS=20000
 	$(BIN)/python -m tests.brute_force $(if $(STATES),--states $(STATES)) $(if $(WALKS),--walks $(WALKS)) $(if $(FIRST),--first $(FIRST))
