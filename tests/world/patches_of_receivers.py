@@ -14,10 +14,8 @@ import pytest
 from tests import seams
 
 from quorate.protocol.answers import AnswerPacking
-from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range
-from quorate.receiver.protocol.consumed import Acknowledgements
 from quorate.receiver.protocol.fetch_plan import (
     Answer,
     FetchPlan,
@@ -27,21 +25,6 @@ from quorate.store.rules.receivers import Receivers
 from quorate.v1 import messages_pb2 as v1
 
 _real_register = seams.RECEIVERS_REGISTER.real()
-
-
-def unstable_is_acknowledged(to: pytest.MonkeyPatch) -> None:
-    """A receiver acknowledges what is not stable."""
-
-    def position(self: Acknowledgements, _: int) -> int | None:
-        return self.consumed_upto()
-
-    seams.ACKNOWLEDGEMENTS_POSITION.replace(to, position)
-
-
-def what_is_under_way_is_acknowledged(to: pytest.MonkeyPatch) -> None:
-    """A receiver acknowledges a batch that its application is still at work on."""
-    real = seams.RECEIVER_CURSOR_COUNT.real()
-    seams.RECEIVER_CURSOR_COUNT.replace(to, lambda self, **_: real(self, last_is_done=True))
 
 
 def one_no_is_a_gap(to: pytest.MonkeyPatch) -> None:
@@ -58,11 +41,6 @@ def one_no_is_a_gap(to: pytest.MonkeyPatch) -> None:
 
     seams.FETCH_PLAN_GAP.replace(to, gap)
     seams.REPAIR_ROUND_SECONDS.replace(to, 2.0)
-
-
-def not_yet_is_a_no(to: pytest.MonkeyPatch) -> None:
-    """A store says that it does not have what it may yet get."""
-    seams.STORE_FETCH_BEHIND.replace(to, lambda _, __, first, last: Range(first, last))
 
 
 def unreadable_is_absent(to: pytest.MonkeyPatch) -> None:
@@ -104,30 +82,3 @@ def positions_are_made_up(to: pytest.MonkeyPatch) -> None:
         return dataclasses.replace(change, answer=answer)
 
     seams.RECEIVERS_REGISTER.replace(to, register)
-
-
-def fenced_receivers_are_heard(to: pytest.MonkeyPatch) -> None:
-    """A store takes the position of a receiver that another one has fenced."""
-    real = seams.RECEIVERS_ACKNOWLEDGE.real()
-
-    def acknowledge(
-        self: Receivers, source: SourceName, session_id: int, _: int, upto: int, *rest: Any
-    ) -> Any:
-        record = self.source(source).receivers.get(session_id)
-        if record is None:
-            return real(self, source, session_id, 0, upto, *rest)
-        return real(self, source, session_id, record.epoch, upto, rest[0], record.instance)
-
-    seams.RECEIVERS_ACKNOWLEDGE.replace(to, acknowledge)
-
-
-def positions_outlive_their_stream(to: pytest.MonkeyPatch) -> None:
-    """A receiver goes on acknowledging what it had of a stream that begins anew."""
-    real = seams.ACKNOWLEDGEMENTS_WITHDRAW.real()
-
-    def withdraw(self: Acknowledgements, first: int) -> None:
-        sent = self._sent
-        real(self, first)
-        self._sent = sent
-
-    seams.ACKNOWLEDGEMENTS_WITHDRAW.replace(to, withdraw)

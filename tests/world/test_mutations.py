@@ -8,11 +8,18 @@ import pytest
 from tests.world.guards import MUTATIONS, Mutation, first_found
 from tests.world.weather import run_world
 
-pytestmark = [pytest.mark.long, pytest.mark.expects_log(".*")]  # Faults are what this is about.
+pytestmark = pytest.mark.expects_log(".*")  # Faults are what these worlds are about.
+
+SEEDS_MAX = 10
+"""A guard that is missed later than so is a big test."""
+CASES = [
+    pytest.param(each, marks=pytest.mark.big if each.seeds > SEEDS_MAX else pytest.mark.long)
+    for each in MUTATIONS
+]
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
+@pytest.mark.parametrize("mutation", CASES, ids=str)
 def test_a_guard_that_is_taken_out_is_missed(
     mutation: Mutation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

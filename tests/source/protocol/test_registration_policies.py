@@ -104,6 +104,18 @@ def test_while_nothing_was_ever_begun_the_previous_policies_are_in_force() -> No
     assert made.membership.from_policies == (OLD, Policy.majority_of("def"))
 
 
+def test_a_stable_set_decides_nothing_where_stable_sets_do_not_meet() -> None:
+    """What is stable on a and b may be unknown to c, which is a stable set by itself."""
+    either = Policy((Group("here", ("a", "b")), Group("there", ("c",))))
+    made = Registration(NAME, either, tuple("abc"), Behaviour.HIGHEST, 3.0, [])
+    made.start(0.0)
+    known = Promise(BeginRecord(Lineage((Term(1, 0),)), Membership((either,), (either,))))
+    promise_all(made, "c", known)
+    assert made.decide(5.0, NOTHING_OWN) is None
+    promise_all(made, "a", known)
+    decided(made, 5.0)
+
+
 def test_previous_stores_are_not_waited_for_once_a_record_without_them_was_found() -> None:
     new = Policy.majority_of("def")
     made = Registration(NAME, new, tuple("def"), Behaviour.HIGHEST, 3.0, [OLD])

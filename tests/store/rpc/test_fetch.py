@@ -32,6 +32,16 @@ async def test_many_small_batches_come_in_few_responses(tmp_path: Path) -> None:
         assert (len(one.messages), one.high, one.responses) == (10, 4999, 1)
 
 
+async def test_nothing_is_said_of_messages_that_may_come_yet(tmp_path: Path) -> None:
+    async with running(tmp_path) as node, Client(node.address) as client:
+        stream = await client.stream()
+        await stream.batch(batch(0, 9))
+        await stream.durable(9)
+        fetched = await client.fetch(0, 20)
+        assert len(fetched.messages) == 10
+        assert fetched.missing == []
+
+
 async def test_what_was_read_does_not_wait_for_what_is_read_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
