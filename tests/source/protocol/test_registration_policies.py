@@ -109,6 +109,7 @@ def test_a_stable_set_decides_nothing_where_stable_sets_do_not_meet() -> None:
     either = Policy((Group("here", ("a", "b")), Group("there", ("c",))))
     made = Registration(NAME, either, tuple("abc"), Behaviour.HIGHEST, 3.0, [])
     made.start(0.0)
+    made.failed("b", Fenced("x", 1, 1), 0.0)
     known = Promise(BeginRecord(Lineage((Term(1, 0),)), Membership((either,), (either,))))
     promise_all(made, "c", known)
     assert made.decide(5.0, NOTHING_OWN) is None
