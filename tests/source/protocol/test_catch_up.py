@@ -108,3 +108,13 @@ def test_what_was_let_go_above_what_is_to_be_had_does_not_matter() -> None:
         bringing.joined(store, 0.0)
         bringing.answered(store, held((known_from, 9)), 0.1, known_from)
     assert bringing.ready(9)
+
+
+def test_a_store_that_cannot_read_what_it_had_says_nothing_of_what_it_does_not_name() -> None:
+    bringing = BringingUp((OLD, NEW), NEW)
+    for store in "acde":
+        bringing.joined(store, 0.0)
+        bringing.answered(store, held((0, 9)), 0.1, vouches=store != "a")
+    assert not bringing.ready(9)
+    bringing.answered("a", held((0, 9)), 0.2)
+    assert bringing.ready(9)

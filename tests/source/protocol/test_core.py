@@ -182,6 +182,14 @@ def test_the_publish_store_goes_on_behind_what_was_kept() -> None:
     assert payloads([frame]) == [b"7", b"8"]
 
 
+def test_what_the_publish_store_kept_is_sent_where_no_store_knows_of_a_stream() -> None:
+    core = new(unstable=[batch(0, b"0"), batch(1, b"1", b"2")])
+    promise(core, dict.fromkeys("abc", Promise()))
+    begin(core, "abc")
+    opened(core, "a", core.epoch, 0, FSYNC, 0.0)
+    assert payloads(frames(core, "a")) == [b"0", b"1", b"2"]
+
+
 def test_what_contradicts_the_stores_never_passes_for_stable() -> None:
     """What is stable under the numbers of the publish store is not what the publish store has."""
     core = resumed(

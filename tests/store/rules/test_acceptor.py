@@ -170,6 +170,13 @@ def test_a_promise_tells_all_that_is_known(world: World) -> None:
     assert promised.registration.begun.epoch == 1
 
 
+def test_a_store_that_cannot_read_what_it_had_does_not_vouch_in_its_promise(world: World) -> None:
+    world.append(world.stream(), batch(0, 9))
+    world.write(world.core.sources[ORDERS].found_unreadable(3, 4))
+    for each in (world, world.restarted()):
+        assert "cannot read" in each.promise(2, b"b", take_over=True).limbo
+
+
 def test_topics_are_admitted_by_pattern() -> None:
     world = World(topics=("order.*", "quotes"))
     world.promise(1)

@@ -173,6 +173,15 @@ def test_state_is_deleted_when_the_store_was_up_and_heard_nothing_for_the_lifeti
     assert clocked.lives.overdue(SOURCE)
 
 
+@pytest.mark.parametrize("who", [SOURCE, RECEIVER])
+def test_the_lifetime_begins_anew_with_each_sign_of_life(who: Who) -> None:
+    clocked = Clocked(Lifetimes(0, 100))
+    for _ in range(3):
+        clocked.lives.heard(who)
+        clocked.pass_by(99)
+        assert not clocked.lives.overdue(who)
+
+
 def test_both_times_begin_with_the_last_sign_of_life_and_the_longer_one_counts() -> None:
     clocked = Clocked(Lifetimes(200, 100))
     clocked.lives.heard(SOURCE)

@@ -88,6 +88,15 @@ class TestFounders:
         item = heard("b", 0, 1, blank=False, limbo=False, founders=founders)
         assert standing().founders(("b:1",), {"b:1": item}) == ()
 
+    def test_one_that_took_over_a_part_of_what_a_group_had_founds_none(self) -> None:
+        subject = standing()
+        (row,) = subject.fill()
+        assert row.value is not None
+        assert not unpack_store(row.value).blank
+        blank = {f"{name}:1": heard(name, 0.0, 10.0) for name in "bc"}
+        assert subject.founders(("b:1", "c:1"), blank) == ()
+        assert standing().founders(("b:1", "c:1"), blank) != ()
+
     def test_nobody_founds_twice(self) -> None:
         assert standing(KNOWN).founders(("b:1",), {"b:1": heard("b", 0, 1)}) == ()
 

@@ -16,6 +16,7 @@ from tests.store.ended import (
     ended_knowledge,
     engine_of,
     filled,
+    keeping,
     keeping_with,
     knowledge,
     rows,
@@ -109,6 +110,16 @@ class Counted(Heardsay):
     def answering(self) -> dict[str, Heard]:
         self.asked += 1
         return self.inventories()
+
+
+async def test_what_an_end_voids_stays_until_enough_peers_have_begun_that_end() -> None:
+    world = World()
+    filled(world)
+    end(world)
+    await keeping(world, answer("s2", knowledge())).look(0.0)
+    assert rows(world, Table.RECEIVERS) == 1
+    await keeping(world, answer("s2", ended_knowledge())).look(0.0)
+    assert rows(world, Table.RECEIVERS) == 0
 
 
 async def test_an_end_that_every_store_has_is_not_looked_at_again() -> None:
