@@ -74,14 +74,12 @@ DELAYS = "quorate.protocol.delays"
 DELAYS_OF_REPAIR = Seam(DELAYS, "REPAIR")
 
 LINEAGE = "quorate.protocol.lineage"
-LINEAGE_BELONGING = Seam(LINEAGE, "Lineage.belonging")
 LINEAGE_VALID = Seam(LINEAGE, "Lineage.valid")
 
 POLICY = "quorate.protocol.policy"
 GROUP_HOLDS = Seam(POLICY, "Group.holds")
 MEMBERSHIP_POLICIES = Seam(POLICY, "Membership.policies")
 POLICY_BLOCKS = Seam(POLICY, "Policy.blocks")
-POLICY_STABLE = Seam(POLICY, "Policy.stable")
 
 RECOVERY = "quorate.protocol.recovery"
 RECOVERY_MAY_BE_STABLE_UPTO = Seam(RECOVERY, "_may_be_stable_upto")
@@ -225,24 +223,13 @@ SERVICE_FETCH = Seam(STORE_SERVICE, "Service.Fetch")
 ACCEPTOR = "quorate.store.rules.acceptor"
 DIVERGES_AT_IN_ACCEPTOR = Seam(ACCEPTOR, "diverges_at")
 STORE_CORE_BEGIN = Seam(ACCEPTOR, "StoreCore.begin")
-STORE_CORE_BEGIN_END = Seam(ACCEPTOR, "StoreCore.begin_end")
-STORE_CORE_PROMISE_END = Seam(ACCEPTOR, "StoreCore.promise_end")
-STORE_CORE_DOUBT_OF = Seam(ACCEPTOR, "StoreCore.doubt_of")
 STORE_CORE_FOLLOW = Seam(ACCEPTOR, "StoreCore._follow")
 STORE_CORE_PROMISE = Seam(ACCEPTOR, "StoreCore.promise")
 ACCEPTOR_SET_ASIDE = Seam(ACCEPTOR, "set_aside")
-STORE_CORE_WAS_PROMISED = Seam(ACCEPTOR, "StoreCore._was_promised")
-
-STORE_DEREGISTRATION = "quorate.store.rules.deregistration"
-STORE_DEREGISTRATION_MAY_MATTER = Seam(STORE_DEREGISTRATION, "_may_matter")
-
-DIGEST = "quorate.store.rules.digest"
-DIGEST_DIFFERING = Seam(DIGEST, "differing")
 
 IDENTITIES = "quorate.store.rules.identities"
 IDENTITIES_CAME = Seam(IDENTITIES, "Identities.came")
 IDENTITIES_END_RECEIVER = Seam(IDENTITIES, "Identities.end_receiver")
-IDENTITIES_EXPIRE_RECEIVER = Seam(IDENTITIES, "Identities.expire_receiver")
 
 LIFETIMES = "quorate.store.rules.lifetimes"
 LIVES_OVERDUE = Seam(LIFETIMES, "Lives.overdue")
@@ -252,31 +239,18 @@ PROXY_RULES = "quorate.store.rules.proxy"
 GATHERING_LOOK = Seam(PROXY_RULES, "Gathering.look")
 
 READMISSION_RULES = "quorate.store.rules.readmission"
-NOT_KEPT_ELSEWHERE_IN_READMISSION_RULES = Seam(READMISSION_RULES, "not_kept_elsewhere")
 READMISSION_RULES_LACKING = Seam(READMISSION_RULES, "_lacking")
-SPENT_EPOCH_IN_READMISSION_RULES = Seam(READMISSION_RULES, "spent_epoch")
-
-RECEIVER_POSITIONS = "quorate.store.rules.receiver_positions"
-RECEIVER_POSITIONS_TAKE_OVER = Seam(RECEIVER_POSITIONS, "take_over")
 
 TRACED = "quorate.receiver.traced"
 TRACED_OPEN_MAX = Seam(TRACED, "_OPEN_MAX")
 
-RECEIVER_TOMBSTONES = "quorate.store.rules.receiver_tombstones"
-FORGETTING_LOOK = Seam(RECEIVER_TOMBSTONES, "Forgetting.look")
-RECEIVER_TOMBSTONES_NEXT_STEP = Seam(RECEIVER_TOMBSTONES, "next_step")
-RECEIVER_TOMBSTONES_REMEMBERED_SECONDS = Seam(RECEIVER_TOMBSTONES, "REMEMBERED_SECONDS")
-SPENT_EPOCH_IN_RECEIVER_TOMBSTONES = Seam(RECEIVER_TOMBSTONES, "spent_epoch")
-
 RECEIVERS = "quorate.store.rules.receivers"
-FENCE_IN_RECEIVERS = Seam(RECEIVERS, "fence")
 RECEIVERS_ACKNOWLEDGE = Seam(RECEIVERS, "Receivers.acknowledge")
 RECEIVERS_REGISTER = Seam(RECEIVERS, "Receivers.register")
 
 REPAIR_PLAN = "quorate.store.rules.repair_plan"
 REPAIR_PLAN_ERRANDS = Seam(REPAIR_PLAN, "errands")
 REPAIR_PLAN_LACKING = Seam(REPAIR_PLAN, "lacking")
-REPAIR_PLAN_NAMES = Seam(REPAIR_PLAN, "_names")
 REPAIR_PLAN_STABLE_UPTO = Seam(REPAIR_PLAN, "stable_upto")
 
 RETENTION_RULES = "quorate.store.rules.retention"
@@ -285,15 +259,10 @@ RETENTION_RULES_LIMIT = Seam(RETENTION_RULES, "limit")
 
 SOURCE_STATE = "quorate.store.rules.source_state"
 SOURCE_STATE_END_STREAM = Seam(SOURCE_STATE, "SourceState.end_stream")
-SOURCE_STATE_HELD_BY_EPOCH = Seam(SOURCE_STATE, "SourceState.held_by_epoch")
 
 STORE_IDENTITY = "quorate.store.rules.store_identity"
 STANDING_BEGIN_CHECK = Seam(STORE_IDENTITY, "Standing.begin_check")
-STANDING_CHECK_NAMED = Seam(STORE_IDENTITY, "Standing.check_named")
 STANDING_CHECK_REMEMBERED = Seam(STORE_IDENTITY, "Standing.check_remembered")
-STANDING_FILL = Seam(STORE_IDENTITY, "Standing.fill")
-STANDING_FOUNDERS = Seam(STORE_IDENTITY, "Standing.founders")
-STANDING_MET = Seam(STORE_IDENTITY, "Standing.met")
 WAS_PUT_BACK = Seam(STORE_IDENTITY, "_was_put_back")
 
 STORE_STREAM = "quorate.store.rules.stream"
@@ -306,9 +275,6 @@ STORE_STREAM_CHECK_BELONGS = Seam(STORE_STREAM, "_check_belongs")
 CLEAN_SHUTDOWN = "quorate.store.storage.clean_shutdown"
 CLEAN_SHUTDOWN_BOOT_ID = Seam(CLEAN_SHUTDOWN, "boot_id")
 RUN_MAY_HAVE_LOST = Seam(CLEAN_SHUTDOWN, "Run.may_have_lost")
-
-INDEX = "quorate.store.storage.index"
-SAME_CONTENT_IN_INDEX = Seam(INDEX, "same_messages")
 
 ROCKSDB = "quorate.store.storage.rocksdb"
 ROCKSDB_STATE_BUFFER = Seam(ROCKSDB, "STATE_BUFFER")
@@ -325,13 +291,8 @@ FETCHER_STEP_BYTES_BUSY = Seam(FETCHER, "_STEP_BYTES_BUSY")
 FILLER_REST = Seam(FETCHER, "Filler.rest")
 
 LIFECYCLE = "quorate.store.tasks.lifecycle"
-IS_DURABLE_IN_LIFECYCLE = Seam(LIFECYCLE, "is_durable")
 KEEPER_LOOK_AT = Seam(LIFECYCLE, "Keeper._look_at")
 LIFECYCLE_LOOK_SECONDS = Seam(LIFECYCLE, "LOOK_SECONDS")
-MAY_EXPIRE_IN_LIFECYCLE = Seam(LIFECYCLE, "may_expire")
-
-PEER_ANSWERS = "quorate.store.tasks.peer_answers"
-KNOWS_IN_PEER_ANSWERS = Seam(PEER_ANSWERS, "knows")
 
 PEER_POLLING = "quorate.store.tasks.peer_polling"
 PEERS_ASK_ABOUT = Seam(PEER_POLLING, "Peers.ask_about")
@@ -349,7 +310,6 @@ PROXY_AWAY_SECONDS = Seam(PROXY, "AWAY_SECONDS")
 PROXYING_LOOK_AT = Seam(PROXY, "Proxying._look_at")
 
 READMISSION = "quorate.store.tasks.readmission"
-LEAVE_IN_READMISSION = Seam(READMISSION, "leave")
 READMISSION_CHECK_SECONDS_MAX = Seam(READMISSION, "CHECK_SECONDS_MAX")
 READMISSION_FOUND_OUT_SECONDS = Seam(READMISSION, "FOUND_OUT_SECONDS")
 
@@ -377,7 +337,6 @@ SCRUB = "quorate.store.tasks.scrub"
 READ_IN_SCRUB = Seam(SCRUB, "read")
 SCRUB_BYTES_PER_SECOND_MAX = Seam(SCRUB, "BYTES_PER_SECOND_MAX")
 SCRUB_BYTES_PER_SECOND_MIN = Seam(SCRUB, "BYTES_PER_SECOND_MIN")
-SCRUB_CHECK = Seam(SCRUB, "Scrub.check")
 SCRUB_CHUNK_BATCHES_MAX = Seam(SCRUB, "_CHUNK_BATCHES_MAX")
 SCRUB_SAVE_SECONDS = Seam(SCRUB, "SAVE_SECONDS")
 
@@ -393,9 +352,7 @@ SOURCE_ENGINE_STABLE_NEWS_SECONDS = Seam(SOURCE_ENGINE, "_STABLE_NEWS_SECONDS")
 SOURCE_ENGINE_TICK_SECONDS = Seam(SOURCE_ENGINE, "_TICK_SECONDS")
 
 CATCH_UP = "quorate.source.protocol.catch_up"
-BRINGING_UP_ANSWERED = Seam(CATCH_UP, "BringingUp.answered")
 BRINGING_UP_READY = Seam(CATCH_UP, "BringingUp.ready")
-CATCH_UP_LOOK_KNOWN = Seam(CATCH_UP, "_Look.known")
 
 CONFIRMATIONS = "quorate.source.protocol.confirmations"
 CONFIRMATIONS_RECEIVERS_MAX = Seam(CONFIRMATIONS, "RECEIVERS_MAX")
@@ -409,7 +366,6 @@ DELAY_IN_STORE_SESSION = Seam(STORE_SESSION, "delay")
 
 SOURCE_CORE = "quorate.source.protocol.core"
 SOURCE_CORE_BEGIN = Seam(SOURCE_CORE, "SourceCore._begin")
-SOURCE_CORE_KNOWN = Seam(SOURCE_CORE, "SourceCore.known")
 SOURCE_CORE_RELEASE = Seam(SOURCE_CORE, "SourceCore.release")
 
 RECEIVER_PACING = "quorate.source.protocol.receiver_pacing"
@@ -418,12 +374,9 @@ RECEIVER_PACING_SIZES_MAX = Seam(RECEIVER_PACING, "SIZES_MAX")
 SOURCE_REGISTRATION = "quorate.source.protocol.registration"
 DECIDE_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "decide")
 SOURCE_REGISTRATION_ADOPT = Seam(SOURCE_REGISTRATION, "Registration._adopt")
-SOURCE_REGISTRATION_BEGUN = Seam(SOURCE_REGISTRATION, "Registration.begun")
 SOURCE_REGISTRATION_DECIDE = Seam(SOURCE_REGISTRATION, "Registration.decide")
-SOURCE_REGISTRATION_DECIDED_EPOCH = Seam(SOURCE_REGISTRATION, "Registration.decided_epoch")
 SOURCE_REGISTRATION_MAY_GO_ON = Seam(SOURCE_REGISTRATION, "Registration._may_go_on")
 SOURCE_REGISTRATION_PROMISED = Seam(SOURCE_REGISTRATION, "Registration.promised")
-SOURCE_REGISTRATION_TIME_PASSES = Seam(SOURCE_REGISTRATION, "Registration.time_passes")
 NEWEST_BEGUN_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "newest_begun")
 OF_GENERATION_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "of_generation")
 
@@ -468,9 +421,6 @@ CONSUMED = "quorate.receiver.protocol.consumed"
 ACKNOWLEDGEMENTS_POSITION = Seam(CONSUMED, "Acknowledgements.position")
 ACKNOWLEDGEMENTS_WITHDRAW = Seam(CONSUMED, "Acknowledgements.withdraw")
 
-RECEIVER_DEREGISTRATION = "quorate.receiver.protocol.deregistration"
-REPLACED_IN_RECEIVER_DEREGISTRATION = Seam(RECEIVER_DEREGISTRATION, "replaced")
-
 FETCH_PLAN = "quorate.receiver.protocol.fetch_plan"
 FETCH_PLAN_CHUNK_MESSAGES_MAX = Seam(FETCH_PLAN, "CHUNK_MESSAGES_MAX")
 FETCH_PLAN_GAP = Seam(FETCH_PLAN, "FetchPlan.gap")
@@ -478,19 +428,8 @@ FETCH_PLAN_NO_SECONDS = Seam(FETCH_PLAN, "NO_SECONDS")
 FETCH_PLAN_POLL_SECONDS = Seam(FETCH_PLAN, "POLL_SECONDS")
 FETCH_PLAN_POLL_SECONDS_QUIET = Seam(FETCH_PLAN, "POLL_SECONDS_QUIET")
 
-LIVE_STREAM = "quorate.receiver.protocol.live_stream"
-FOLLOWING_LACKS_LINEAGE = Seam(LIVE_STREAM, "Following._lacks_lineage")
-
-RECEIVER_REGISTRATION = "quorate.receiver.protocol.registration"
-RECEIVER_REGISTRATION_TAKERS = Seam(RECEIVER_REGISTRATION, "Registration._takers")
-RECEIVER_REGISTRATION_TOOK_LAST = Seam(RECEIVER_REGISTRATION, "Registration._took_last")
-RECEIVER_REGISTRATION_WITHOUT_OUTDATED = Seam(RECEIVER_REGISTRATION, "without_outdated")
-REPLACED_IN_RECEIVER_REGISTRATION = Seam(RECEIVER_REGISTRATION, "replaced")
-
 RECEIVER_STREAM = "quorate.receiver.protocol.stream"
 RECEIVER_STREAM_LIMIT = Seam(RECEIVER_STREAM, "Stream._limit")
-RECEIVER_STREAM_STABLE = Seam(RECEIVER_STREAM, "Stream.stable")
-RECEIVER_STREAM_VALID = Seam(RECEIVER_STREAM, "Stream._valid")
 
 RECEIVER = "quorate.receiver.receiver"
 RECEIVER_OPEN = Seam(RECEIVER, "Receiver.open")

@@ -121,8 +121,9 @@ def test_every_test_that_the_protocol_cites_exists() -> None:
 
 
 def test_every_guard_that_the_protocol_cites_exists() -> None:
-    patches = functions((ROOT / "tests" / "simulation").glob("*.py"))
-    assert {guard for guard in cited("guard") if f"_{guard}" not in patches} == set()
+    folders = ("tests/simulation", "tests/world")
+    patches = functions(path for folder in folders for path in (ROOT / folder).glob("*.py"))
+    assert cited("guard") - {patch.removeprefix("_") for patch in patches} == set()
 
 
 def test_every_model_rule_that_the_protocol_cites_exists() -> None:

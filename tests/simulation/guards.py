@@ -1,4 +1,4 @@
-"""A guard that is taken out, and where that is missed: in a script, or in the weather.
+"""A guard that is taken out, and the weather in which that is missed.
 
 Which guards there are is in the tests; nothing in production knows of it.
 """
@@ -10,37 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.simulation.script import Script, play
 from tests.simulation.seeds import collecting_between_worlds
 from tests.simulation.simulation import Failed, simulate
-from tests.simulation.violation import Violation
 
 Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@dataclass(frozen=True)
-class Guard:
-    """A guard taken out, and the script in which it is missed."""
-
-    patch: Patch
-    script: Callable[[Script], None]
-    rule: str
-    """What is seen to be violated."""
-    weather: dict[str, Any] = field(default_factory=dict)
-    seeds: int = 1
-    """In so many worlds at most: where the script can not say who comes first."""
-
-    def __str__(self) -> str:
-        return self.patch.__name__.strip("_")
-
-
-def violated(guard: Guard, seed: int) -> str:
-    """What is seen to be violated in the script of this seed; empty: nothing."""
-    try:
-        play(guard.script, seed, **guard.weather)
-    except Violation as violation:
-        return violation.rule
-    return ""
 
 
 @dataclass(frozen=True)

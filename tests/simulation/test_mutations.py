@@ -2,7 +2,6 @@
 
 A guard is taken out by patching the production code in the test; nothing in production knows of
 it. A world then ends with a violation of what must hold, within a bounded number of seeds.
-Guards that chance finds missing too seldom are in quorate's tests.simulation.test_scripts.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from tests.simulation.guards import Mutation, missed
 from tests.simulation.network import End
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.store_writer import SimulatedWriter
-from tests.simulation.test_scripts import (
-    _a_stable_set_is_enough,
-    _hung_stores_are_waited_for,
-    _new_stores_are_believed_at_once,
-    _stores_count_before_they_begin,
-)
 from tests.simulation.weather import LASTING
+from tests.world.patches_of_decisions import (
+    a_stable_set_is_enough,
+    hung_stores_are_waited_for,
+    new_stores_are_believed_at_once,
+    stores_count_before_they_begin,
+)
 
 from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.attributes import Attributes
@@ -570,7 +569,7 @@ def _begun_epochs_add_up(to: pytest.MonkeyPatch) -> None:
 
 MUTATIONS = (
     Mutation(_begun_epochs_add_up, SUCCESSION, SAFETY, seeds=300),
-    Mutation(_stores_count_before_they_begin, SUCCESSION, ("I1",), seeds=300),
+    Mutation(stores_count_before_they_begin, SUCCESSION, ("I1",), seeds=300),
     Mutation(_promise_leaves_the_stream, {"kinds": ("pause_source",), "outlives": False}),
     Mutation(_begin_below_the_promise, {}, ("I5",), 80),
     Mutation(_same_promise_to_anyone),
@@ -651,7 +650,7 @@ MUTATIONS = (
     Mutation(_repair_follows_the_open_tail, {"kinds": ("strand_source", "partition")}),
     Mutation(_active_stores_are_enough, {"kinds": ("partition",), "setups": ALL_ACTIVE}),
     Mutation(
-        _a_stable_set_is_enough,
+        a_stable_set_is_enough,
         {
             "kinds": ("pause_store", "pause_store", "crash_store", "crash_source"),
             "setups": EITHER,
@@ -662,7 +661,7 @@ MUTATIONS = (
         100,
     ),
     Mutation(
-        _hung_stores_are_waited_for,
+        hung_stores_are_waited_for,
         {"kinds": ("hang_store", "pause_store", "crash_source"), **THREE},
         ("I6",),
         20,
@@ -670,7 +669,7 @@ MUTATIONS = (
     Mutation(_only_the_new_stores_count, {"kinds": ("crash_source", "partition"), "setups": MOVED}),
     Mutation(_predecessors_are_not_named, {"kinds": ("crash_source",), "setups": MOVED}),
     Mutation(
-        _new_stores_are_believed_at_once,
+        new_stores_are_believed_at_once,
         {
             "kinds": ("retire_stores", "retire_stores", "crash_source", "leave_behind"),
             "setups": MOVED,

@@ -14,7 +14,7 @@ from tests.simulation.circumstances import SAFETY, THREE
 from tests.simulation.endings import Mortality
 from tests.simulation.guards import Mutation, missed
 from tests.simulation.test_mutations import _promise_leaves_the_stream
-from tests.simulation.test_scripts_of_ends import _older_generations_count
+from tests.world.patches_of_decisions import older_generations_count
 
 from quorate.protocol.identity import SourceName
 from quorate.receiver.protocol.consumed import Acknowledgements
@@ -97,7 +97,7 @@ MUTATIONS = (
         {"kinds": ("wipe_store", "crash_source"), "proxies": True, **THREE},
     ),
     Mutation(_signs_of_life_do_not_count, MORTAL, SAFETY),
-    Mutation(_older_generations_count, ENDED),
+    Mutation(older_generations_count, ENDED),
     Mutation(_fenced_receivers_are_heard, {"kinds": ("second_receiver",), **THREE}, ("I5",)),
     Mutation(
         _promise_leaves_the_stream,

@@ -87,6 +87,7 @@ def _with(patch: Patch, *kinds: str, seeds: int = 10, **drawn: Any) -> Mutation:
 
 
 _PUT_BACK = ("put_back", "put_back", "copy_disk", "copy_disk", "crash_store")
+_MAJORITY: dict[str, Any] = {"layout": "majority", "changes_stores": False, "loses": False}
 _LOSSES: dict[str, Any] = {"loses": True, "lifetime": 3600.0, "has_rows": False}
 
 MUTATIONS = (
@@ -112,13 +113,19 @@ MUTATIONS = (
     ),
     # Streams.
     _with(streams.acknowledged_before_the_sync, "crash_store", "crash_stores"),
-    _with(streams.failed_syncs_are_tried_again, "fail_sync", "crash_stores"),
+    _with(
+        streams.failed_syncs_are_tried_again,
+        "fail_sync",
+        "crash_stores",
+        is_cached=False,
+        **_MAJORITY,
+    ),
     # Receivers.
     _with(receivers.positions_are_made_up, "crash_application"),
     _with(receivers.nothing_is_held_back, "strand_source"),
     _with(receivers.one_no_is_a_gap, "cut_store", "crash_application"),
-    _with(receivers.unreadable_is_absent, "lose_batch", *["end_receiver"] * 2, seeds=25, **_LOSSES),
-    _with(receivers.unknown_is_a_no, "lose_batch", *["end_receiver"] * 2, seeds=25, **_LOSSES),
+    _with(receivers.unreadable_is_absent, "lose_batch", *["end_receiver"] * 2, **_LOSSES),
+    _with(receivers.unknown_is_a_no, "lose_batch", *["end_receiver"] * 2, **_LOSSES),
     # Stores.
     _with(stores.copies_are_not_told, *_PUT_BACK),
     _with(stores.stores_serve_before_they_ask, *_PUT_BACK),
@@ -126,8 +133,8 @@ MUTATIONS = (
     _with(stores.what_was_let_go_is_missed, "crash_application", "succeed", kept_messages=10),
     _with(stores.repair_follows_the_open_tail, "strand_source", "cut_store"),
     # Ends.
-    _with(decisions.older_generations_count, *_ENDS),
-    _with(decisions.ends_do_not_win, *_ENDS),
+    _with(decisions.older_generations_count, *_ENDS, **_MAJORITY),
+    _with(decisions.ends_do_not_win, *_ENDS, **_MAJORITY),
     _with(stores.signs_of_life_do_not_count, "cut_store", "crash_application", lifetime=4.0),
     _with(stores.what_a_peer_lacks_is_deleted, "wipe_store", "crash_application"),
     _with(_rows_outlive_their_stream, *_ENDS, seeds=25, has_rows=True),

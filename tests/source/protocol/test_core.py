@@ -95,6 +95,16 @@ def test_what_a_quorum_holds_after_begin_is_stable_without_sending_it_again() ->
     assert core.retention.first == 10
 
 
+def test_what_stores_hold_counts_once_they_have_begun() -> None:
+    core = new()
+    core.failed("a", Fenced("orders", 1, 1), 0.0)
+    promise(core, dict.fromkeys("abc", earlier(9, stable_upto=3)))
+    begin(core, "a", 5.0)
+    assert core.stable_upto == 3
+    begin(core, "b", 5.0)
+    assert core.stable_upto == 9
+
+
 def test_what_was_kept_but_is_not_stable_is_sent_again() -> None:
     core = resumed({"a": earlier(9, stable_upto=3), "b": earlier(5)})
     assert core.stable_upto == 5
