@@ -366,6 +366,7 @@ DELAY_IN_STORE_SESSION = Seam(STORE_SESSION, "delay")
 
 SOURCE_CORE = "quorate.source.protocol.core"
 SOURCE_CORE_BEGIN = Seam(SOURCE_CORE, "SourceCore._begin")
+SOURCE_CORE_KNOWN = Seam(SOURCE_CORE, "SourceCore.known")
 SOURCE_CORE_RELEASE = Seam(SOURCE_CORE, "SourceCore.release")
 
 RECEIVER_PACING = "quorate.source.protocol.receiver_pacing"

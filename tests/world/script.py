@@ -16,9 +16,12 @@ from tests.world.world import World
 
 from quorate.client import connect
 from quorate.errors import QuorateError
+from quorate.protocol.identity import SourceName
 from quorate.source.receipts import Receipt
 from quorate.source.source import Source
+from quorate.store.rules.source_state import SourceState
 
+ORDERS = SourceName("orders", 1)
 PAUSE_SECONDS = 0.05
 """The time between two messages of a source that sends on."""
 
@@ -27,11 +30,35 @@ PAUSE_SECONDS = 0.05
 class Instance:
     """An instance of the source, in a process of its own."""
 
-    name: str = ""
+    name: str
     """The name of its process."""
+    sends: bool
+    """Whether it sends one message after another by itself."""
+    source: Source | None = None
+    """None: it is not open yet."""
     receipts: list[Receipt] = field(default_factory=list)
     error: QuorateError | None = None
     """Why it ended; None: it lives."""
+
+    async def run(self, stores: str) -> None:
+        """Open the source, and keep it open until it ends by itself."""
+        try:
+            async with (
+                connect(stores) as client,
+                client.source("orders", session_id=1, take_over=True) as self.source,
+            ):
+                while self.sends:
+                    await self.publish()
+                    await asyncio.sleep(PAUSE_SECONDS)
+                await asyncio.Event().wait()
+        except QuorateError as error:
+            self.error = error
+
+    async def publish(self) -> None:
+        """Send a message, and keep its receipt."""
+        assert self.source is not None
+        payload = b"%s, %d" % (self.name.encode(), len(self.receipts))
+        self.receipts.append(await self.source.publish(payload, wait_quorum=True))
 
 
 class Script:
@@ -48,34 +75,55 @@ class Script:
     def __enter__(self) -> Self:
         self.world.__enter__()
         for name in self.names:
-            self.world.start_store(name, self.stores)
+            self.start_store(name)
         return self
 
     def __exit__(self, *raised: object) -> None:
         self.world.__exit__(*raised)
 
+    def start_source(self, *, sends: bool = True) -> Instance:
+        """Start another instance, which takes over. sends: one message after another."""
+        instance = Instance(f"source {len(self.instances) + 1}", sends)
+        self.instances.append(instance)
+        self.world.start(instance.name, lambda: instance.run(self.stores))
+        return instance
+
+    def send(self, instance: Instance) -> None:
+        """Let an instance send one message, of which it may get a receipt later."""
+        self.world.processes[instance.name].loop.create_task(instance.publish())
+
+    # Stores.
+
+    def start_store(self, store: str) -> None:
+        """Start a store."""
+        self.world.start_store(store, self.stores)
+
+    def wipe(self, store: str) -> None:
+        """Let a store lose its disk, and start it again."""
+        self.world.crash(store)
+        self.world.wipe(store)
+        self.start_store(store)
+
+    def vouches(self, store: str) -> bool:
+        """Return whether a store knows the source, and vouches for what it lacks of it."""
+        node = self.world.nodes.get(store)
+        return node is not None and self._state(store) is not None and not node.in_limbo
+
+    def holds(self, store: str, number: int) -> bool:
+        """Return whether a store holds this message of the source."""
+        state = self._state(store)
+        return state is not None and number in state.held.ranges
+
+    def _state(self, store: str) -> SourceState | None:
+        node = self.world.nodes.get(store)
+        core = node._engine.core if node is not None and node._engine is not None else None
+        return core.sources.get(ORDERS) if core is not None else None
+
+    # Time, and the network.
+
     def run(self, seconds: float) -> None:
         """Let some time pass."""
         self.world.run_for(seconds)
-
-    def start_source(self) -> Instance:
-        """Start another instance, which takes over."""
-        instance = Instance()
-
-        async def run() -> None:
-            try:
-                async with (
-                    connect(self.stores) as client,
-                    client.source("orders", session_id=1, take_over=True) as source,
-                ):
-                    await _send_on(instance, source)
-            except QuorateError as error:
-                instance.error = error
-
-        self.instances.append(instance)
-        instance.name = f"source {len(self.instances)}"
-        self.world.start(instance.name, run)
-        return instance
 
     def until(self, reached: Callable[[], object], seconds: float = 60.0) -> None:
         """Let time pass until something is so. Raises Stuck if it does not come."""
@@ -83,15 +131,13 @@ class Script:
 
     def cut(self, one: str, *others: str) -> Callable[[], None]:
         """Let nothing pass between these, either way, until the answer is called."""
-        ways = [way for other in others for way in ((one, other), (other, one))]
+        return self._part([way for other in others for way in ((one, other), (other, one))])
+
+    def mute(self, sender: str, *others: str) -> Callable[[], None]:
+        """Let all wait that the sender says to these, until the answer is called."""
+        return self._part([(sender, other) for other in others])
+
+    def _part(self, ways: Sequence[tuple[str, str]]) -> Callable[[], None]:
         for way in ways:
             self.world.network.part(*way)
         return lambda: self.world.network.mend(ways)
-
-
-async def _send_on(instance: Instance, source: Source) -> None:
-    """Send one message after another."""
-    while True:
-        sent = b"%s, %d" % (instance.name.encode(), len(instance.receipts))
-        instance.receipts.append(await source.publish(sent, wait_quorum=True))
-        await asyncio.sleep(PAUSE_SECONDS)
