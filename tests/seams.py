@@ -80,6 +80,7 @@ POLICY = "quorate.protocol.policy"
 GROUP_HOLDS = Seam(POLICY, "Group.holds")
 MEMBERSHIP_POLICIES = Seam(POLICY, "Membership.policies")
 POLICY_BLOCKS = Seam(POLICY, "Policy.blocks")
+POLICY_STABLE = Seam(POLICY, "Policy.stable")
 
 RECOVERY = "quorate.protocol.recovery"
 RECOVERY_MAY_BE_STABLE_UPTO = Seam(RECOVERY, "_may_be_stable_upto")
@@ -223,6 +224,7 @@ SERVICE_FETCH = Seam(STORE_SERVICE, "Service.Fetch")
 ACCEPTOR = "quorate.store.rules.acceptor"
 DIVERGES_AT_IN_ACCEPTOR = Seam(ACCEPTOR, "diverges_at")
 STORE_CORE_BEGIN = Seam(ACCEPTOR, "StoreCore.begin")
+STORE_CORE_DOUBT_OF = Seam(ACCEPTOR, "StoreCore.doubt_of")
 STORE_CORE_FOLLOW = Seam(ACCEPTOR, "StoreCore._follow")
 STORE_CORE_PROMISE = Seam(ACCEPTOR, "StoreCore.promise")
 ACCEPTOR_SET_ASIDE = Seam(ACCEPTOR, "set_aside")
@@ -263,6 +265,7 @@ SOURCE_STATE_END_STREAM = Seam(SOURCE_STATE, "SourceState.end_stream")
 STORE_IDENTITY = "quorate.store.rules.store_identity"
 STANDING_BEGIN_CHECK = Seam(STORE_IDENTITY, "Standing.begin_check")
 STANDING_CHECK_REMEMBERED = Seam(STORE_IDENTITY, "Standing.check_remembered")
+STANDING_FOUNDERS = Seam(STORE_IDENTITY, "Standing.founders")
 WAS_PUT_BACK = Seam(STORE_IDENTITY, "_was_put_back")
 
 STORE_STREAM = "quorate.store.rules.stream"
@@ -310,6 +313,7 @@ PROXY_AWAY_SECONDS = Seam(PROXY, "AWAY_SECONDS")
 PROXYING_LOOK_AT = Seam(PROXY, "Proxying._look_at")
 
 READMISSION = "quorate.store.tasks.readmission"
+LEAVE_IN_READMISSION = Seam(READMISSION, "leave")
 READMISSION_CHECK_SECONDS_MAX = Seam(READMISSION, "CHECK_SECONDS_MAX")
 READMISSION_FOUND_OUT_SECONDS = Seam(READMISSION, "FOUND_OUT_SECONDS")
 

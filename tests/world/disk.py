@@ -88,10 +88,17 @@ class Disk(MemoryStorage):
         self.flip_at(random.choice(rows)[0], random)
         return True
 
+    def flip_last(self) -> None:
+        """Turn the last bit of the last batch in the journal."""
+        key, value = self._synced.scan(Table.JOURNAL, b"", _LAST_KEY, 100_000)[-1]
+        self._turn(key, value, 8 * len(value) - 1)
+
     def flip_at(self, key: bytes, random: Random) -> None:
         """Turn a bit of the batch at this place of the journal."""
         value = self._rows[Table.JOURNAL][key]
-        bit = random.randrange(8 * len(value))
+        self._turn(key, value, random.randrange(8 * len(value)))
+
+    def _turn(self, key: bytes, value: bytes, bit: int) -> None:
         turned = bytearray(value)
         turned[bit // 8] ^= 1 << bit % 8
         for each in (self._synced, self):

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tests.world.world import World
 
@@ -39,6 +39,8 @@ class Instance:
     receipts: list[Receipt] = field(default_factory=list)
     error: QuorateError | None = None
     """Why it ended; None: it lives."""
+    stays: asyncio.Event = field(default_factory=asyncio.Event)
+    """Never set. What waits for it is no garbage, also once its process was killed."""
 
     async def run(self, stores: str) -> None:
         """Open the source, and keep it open until it ends by itself."""
@@ -50,7 +52,7 @@ class Instance:
                 while self.sends:
                     await self.publish()
                     await asyncio.sleep(PAUSE_SECONDS)
-                await asyncio.Event().wait()
+                await self.stays.wait()
         except QuorateError as error:
             self.error = error
 
@@ -64,8 +66,11 @@ class Instance:
 class Script:
     """A calm world, in which nothing happens but what a test says."""
 
-    def __init__(self, seed: int, directory: Path, stores: Sequence[str] = "abc") -> None:
-        """Prepare stores with these names."""
+    def __init__(
+        self, seed: int, directory: Path, stores: Sequence[str] = "abc", **settings: Any
+    ) -> None:
+        """Prepare stores with these names and settings."""
+        self._settings = settings
         self.world = World(seed, directory)
         ports = {name: 100 + number for number, name in enumerate(stores, 1)}
         self.stores = ",".join(f"{name}=127.0.0.1:{port}" for name, port in ports.items())
@@ -81,10 +86,15 @@ class Script:
     def __exit__(self, *raised: object) -> None:
         self.world.__exit__(*raised)
 
-    def start_source(self, *, sends: bool = True) -> Instance:
-        """Start another instance, which takes over. sends: one message after another."""
+    def start_source(self, *away: str, sends: bool = True) -> Instance:
+        """Start another instance, which takes over.
+
+        - away: stores that it does not reach.
+        - sends: whether it sends one message after another.
+        """
         instance = Instance(f"source {len(self.instances) + 1}", sends)
         self.instances.append(instance)
+        self.cut(instance.name, *away)
         self.world.start(instance.name, lambda: instance.run(self.stores))
         return instance
 
@@ -92,11 +102,15 @@ class Script:
         """Let an instance send one message, of which it may get a receipt later."""
         self.world.processes[instance.name].loop.create_task(instance.publish())
 
+    def kill(self, instance: Instance) -> None:
+        """End the process of an instance at once."""
+        self.world.crash(instance.name)
+
     # Stores.
 
     def start_store(self, store: str) -> None:
         """Start a store."""
-        self.world.start_store(store, self.stores)
+        self.world.start_store(store, self.stores, **self._settings)
 
     def wipe(self, store: str) -> None:
         """Let a store lose its disk, and start it again."""
@@ -113,6 +127,17 @@ class Script:
         """Return whether a store holds this message of the source."""
         state = self._state(store)
         return state is not None and number in state.held.ranges
+
+    def flip(self, store: str) -> None:
+        """Turn a bit of the last batch in the journal of a store."""
+        disk = self.world.disks.at(self.world.path_of(store) / "rocksdb")
+        assert disk is not None
+        disk.flip_last()
+
+    def cannot_read(self, store: str) -> bool:
+        """Return whether a store has found that it cannot read messages of the source."""
+        state = self._state(store)
+        return state is not None and bool(state.unreadable)
 
     def _state(self, store: str) -> SourceState | None:
         node = self.world.nodes.get(store)
@@ -132,6 +157,10 @@ class Script:
     def cut(self, one: str, *others: str) -> Callable[[], None]:
         """Let nothing pass between these, either way, until the answer is called."""
         return self._part([way for other in others for way in ((one, other), (other, one))])
+
+    def mend(self, one: str, other: str) -> None:
+        """Let all pass between these again."""
+        self.world.network.mend([(one, other), (other, one)])
 
     def mute(self, sender: str, *others: str) -> Callable[[], None]:
         """Let all wait that the sender says to these, until the answer is called."""

@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests import seams
-from tests.world.script import Script
+from tests.world.patches_of_decisions import hung_stores_are_waited_for
+from tests.world.script import Instance, Script
+
+from quorate.store.rules.acceptor import StoreCore
+from quorate.store.rules.peer_knowledge import Heard
+from quorate.store.rules.store_identity import Standing
 
 pytestmark = pytest.mark.expects_log(".*")
+OPEN_SECONDS = 20.0
+"""A source opens within this time, if it ever does."""
+SCRUB_SECONDS = 5.0
+
+
+def begun(script: Script) -> Instance:
+    """Return a source whose first message all stores have."""
+    source = script.start_source(sends=False)
+    script.until(lambda: source.source is not None)
+    script.send(source)
+    script.until(lambda: source.receipts and all(script.holds(each, 0) for each in script.names))
+    return source
+
+
+def goes_on_without(script: Script, *away: str) -> bool:
+    """Return whether another source opens that does not reach these stores."""
+    later = script.start_source(*away, sends=False)
+    script.run(OPEN_SECONDS)
+    return later.source is not None
+
+
+# Stores that were wiped.
 
 
 def stable_after_a_wipe(directory: Path) -> tuple[int, int]:
@@ -17,10 +46,7 @@ def stable_after_a_wipe(directory: Path) -> tuple[int, int]:
     Store a alone has message 1, and has said so. It is wiped, and vouches again. Then b gets 1.
     """
     with Script(1, directory) as script:
-        source = script.start_source(sends=False)
-        script.until(lambda: source.source is not None)
-        script.send(source)
-        script.until(lambda: source.receipts and all(script.holds(each, 0) for each in "abc"))
+        source = begun(script)
         script.cut(source.name, "c")
         deliver = script.mute(source.name, "b")
         script.send(source)
@@ -44,3 +70,116 @@ def test_what_a_wiped_store_had_makes_nothing_stable(tmp_path: Path) -> None:
 def test_a_source_that_hears_of_no_wipe_reports_what_one_store_holds(tmp_path: Path) -> None:
     with seams.SOURCE_CORE_KNOWN.replaced(lambda *_: []):
         assert stable_after_a_wipe(tmp_path) == (2, 1)
+
+
+def goes_on_by_one_that_lags(directory: Path) -> bool:
+    """Return whether a source opens that reaches a and b alone.
+
+    Message 1 is stable on a and c, and b lags. Then a is wiped, and hears b alone.
+    """
+    with Script(1, directory) as script:
+        source = begun(script)
+        script.cut(source.name, "b")
+        script.cut("b", "a", "c")
+        script.send(source)
+        script.until(lambda: len(source.receipts) == 2)
+        script.kill(source)
+        script.cut("c", "a")
+        script.mend("a", "b")
+        script.wipe("a")
+        return goes_on_without(script, "c")
+
+
+def test_a_wiped_store_does_not_go_on_by_what_one_that_lags_says(tmp_path: Path) -> None:
+    assert not goes_on_by_one_that_lags(tmp_path)
+
+
+def test_where_any_peer_is_enough_to_leave_limbo_what_was_stable_is_lost(tmp_path: Path) -> None:
+    real = seams.LEAVE_IN_READMISSION.real()
+
+    def leave(*arguments: Any) -> Any:
+        with (
+            seams.POLICY_STABLE.replaced(lambda *_: True),
+            seams.POLICY_BLOCKS.replaced(lambda *_: True),
+        ):
+            return real(*arguments)
+
+    with seams.LEAVE_IN_READMISSION.replaced(leave):
+        assert goes_on_by_one_that_lags(tmp_path)
+
+
+def begins_anew_on_wiped_stores(directory: Path) -> bool:
+    """Return whether a source opens that reaches b and c alone, which were wiped, without a."""
+    with Script(1, directory) as script:
+        source = begun(script)
+        script.kill(source)
+        script.cut("a", "b", "c")
+        script.wipe("b")
+        script.wipe("c")
+        return goes_on_without(script, "a")
+
+
+def test_two_wiped_stores_of_three_begin_no_stream_anew(tmp_path: Path) -> None:
+    assert not begins_anew_on_wiped_stores(tmp_path)
+
+
+def test_where_some_blank_stores_found_a_group_a_stream_begins_anew(tmp_path: Path) -> None:
+    real = seams.STANDING_FOUNDERS.real()
+
+    def founders(self: Standing, _: Any, heard: Mapping[str, Heard]) -> Any:
+        some = {at: each for at, each in heard.items() if each.answer.blank or each.answer.founders}
+        return real(self, some.keys(), some) if some else ()
+
+    with seams.STANDING_FOUNDERS.replaced(founders):
+        assert begins_anew_on_wiped_stores(tmp_path)
+
+
+# A store that cannot read, and one that hangs.
+
+
+def goes_on_without_the_only_copy(directory: Path) -> bool:
+    """Return whether a source opens that reaches b and c alone.
+
+    Message 1 is stable on a and b. Then a is away, and b cannot read 1.
+    """
+    with Script(1, directory, scrub_interval_seconds=SCRUB_SECONDS) as script:
+        source = begun(script)
+        script.cut(source.name, "c")
+        script.cut("c", "a", "b")
+        script.send(source)
+        script.until(lambda: len(source.receipts) == 2)
+        script.kill(source)
+        script.cut("a", "b")
+        script.flip("b")
+        script.until(lambda: script.cannot_read("b"))
+        script.mend("b", "c")
+        return goes_on_without(script, "a")
+
+
+def test_messages_that_cannot_be_read_are_not_given_away(tmp_path: Path) -> None:
+    assert not goes_on_without_the_only_copy(tmp_path)
+
+
+def test_where_a_store_vouches_for_what_it_cannot_read_that_is_lost(tmp_path: Path) -> None:
+    with seams.STORE_CORE_DOUBT_OF.replaced(StoreCore.limbo_of):
+        assert goes_on_without_the_only_copy(tmp_path)
+
+
+def opens_beside_one_that_hangs(directory: Path) -> bool:
+    """Return whether a source opens while c takes calls and answers none."""
+    with Script(1, directory) as script:
+        source = begun(script)
+        script.kill(source)
+        script.world.pause("c", 1000.0)
+        return goes_on_without(script)
+
+
+def test_a_hung_store_keeps_no_source_from_opening(tmp_path: Path) -> None:
+    assert opens_beside_one_that_hangs(tmp_path)
+
+
+def test_a_source_that_waits_for_all_stores_does_not_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hung_stores_are_waited_for(monkeypatch)
+    assert not opens_beside_one_that_hangs(tmp_path)
