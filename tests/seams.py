@@ -247,6 +247,7 @@ TRACED = "quorate.receiver.traced"
 TRACED_OPEN_MAX = Seam(TRACED, "_OPEN_MAX")
 
 RECEIVERS = "quorate.store.rules.receivers"
+FENCE_IN_RECEIVERS = Seam(RECEIVERS, "fence")
 RECEIVERS_ACKNOWLEDGE = Seam(RECEIVERS, "Receivers.acknowledge")
 RECEIVERS_REGISTER = Seam(RECEIVERS, "Receivers.register")
 

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from tests.world.world import World
 
-from quorate.client import connect
-from quorate.errors import QuorateError
-from quorate.protocol.identity import SourceName
+from quorate.client import ReceiverOptions, connect
+from quorate.console.group.deregistration import deregister, find
+from quorate.errors import NoQuorum, QuorateError
+from quorate.protocol.identity import SourceName, parse_stores
+from quorate.receiver.receiver import Receiver
 from quorate.source.receipts import Receipt
 from quorate.source.source import Source
 from quorate.store.rules.source_state import SourceState
 
 ORDERS = SourceName("orders", 1)
+RECEIVER_SESSION = 20
+OPERATOR_SECONDS = 3.0
+"""The time in seconds that an operator gives each step of a command."""
 PAUSE_SECONDS = 0.05
 """The time between two messages of a source that sends on."""
 
@@ -63,6 +69,45 @@ class Instance:
         self.receipts.append(await self.source.publish(payload, wait_quorum=True))
 
 
+@dataclass
+class Taker:
+    """An instance of the receiver, in a process of its own."""
+
+    name: str
+    """The name of its process."""
+    receiver: Receiver | None = None
+    """None: it is not open yet."""
+    taken: list[int] = field(default_factory=list)
+    """The numbers of the messages that it was handed."""
+    error: QuorateError | None = None
+    """Why it ended; None: it lives."""
+
+    async def run(self, stores: str) -> None:
+        """Take all messages, and acknowledge each by taking the next."""
+        try:
+            async with (
+                connect(stores) as client,
+                client.receiver(
+                    ORDERS.topic,
+                    session_id=RECEIVER_SESSION,
+                    start="earliest",
+                    delivery="stable",
+                    take_over=True,
+                    options=ReceiverOptions(state_lifetime=3600.0),
+                ) as self.receiver,
+            ):
+                async for message in self.receiver:
+                    self.taken.append(message.sequence)
+        except QuorateError as error:
+            self.error = error
+
+    async def deregister(self) -> None:
+        """End the receiver. Stores that are down do not hear of it from here."""
+        assert self.receiver is not None
+        with suppress(NoQuorum):
+            await self.receiver.deregister()
+
+
 class Script:
     """A calm world, in which nothing happens but what a test says."""
 
@@ -76,6 +121,7 @@ class Script:
         self.stores = ",".join(f"{name}=127.0.0.1:{port}" for name, port in ports.items())
         self.names = tuple(stores)
         self.instances: list[Instance] = []
+        self.takers: list[Taker] = []
 
     def __enter__(self) -> Self:
         self.world.__enter__()
@@ -102,7 +148,32 @@ class Script:
         """Let an instance send one message, of which it may get a receipt later."""
         self.world.processes[instance.name].loop.create_task(instance.publish())
 
-    def kill(self, instance: Instance) -> None:
+    def start_receiver(self) -> Taker:
+        """Start another instance of the receiver, which takes over."""
+        taker = Taker(f"receiver {len(self.takers) + 1}")
+        self.takers.append(taker)
+        self.world.start(taker.name, lambda: taker.run(self.stores))
+        return taker
+
+    def deregister(self, taker: Taker) -> None:
+        """Let the application of a receiver end it."""
+        self.world.processes[taker.name].loop.create_task(taker.deregister())
+
+    def deregister_receiver(self) -> None:
+        """Let an operator end the receiver, and return once all stores have heard of that."""
+        stores = parse_stores(self.stores)
+
+        async def end() -> None:
+            found = await find(stores, ORDERS, RECEIVER_SESSION, OPERATOR_SECONDS)
+            await deregister(found, ORDERS, RECEIVER_SESSION, OPERATOR_SECONDS)
+
+        self.world.finish(self.world.start("operator", end))
+
+    def wake(self, instance: Instance | Taker) -> None:
+        """End the pause of a process."""
+        self.world.processes[instance.name].loop.paused_until = 0.0
+
+    def kill(self, instance: Instance | Taker) -> None:
         """End the process of an instance at once."""
         self.world.crash(instance.name)
 
@@ -118,6 +189,11 @@ class Script:
         self.world.wipe(store)
         self.start_store(store)
 
+    def restart(self, store: str) -> None:
+        """Crash a store, and start it again."""
+        self.world.crash(store)
+        self.start_store(store)
+
     def vouches(self, store: str) -> bool:
         """Return whether a store knows the source, and vouches for what it lacks of it."""
         node = self.world.nodes.get(store)
@@ -127,6 +203,17 @@ class Script:
         """Return whether a store holds this message of the source."""
         state = self._state(store)
         return state is not None and number in state.held.ranges
+
+    def position(self, store: str) -> int | None:
+        """Return how far the receiver has acknowledged, as a store knows; None: it is unknown."""
+        state = self._state(store)
+        known = state.receivers.get(RECEIVER_SESSION) if state is not None else None
+        return None if known is None else known.acknowledged_upto
+
+    def remembers_ends(self, store: str) -> bool:
+        """Return whether a store still knows of a receiver that ended."""
+        state = self._state(store)
+        return state is not None and bool(state.ended)
 
     def flip(self, store: str) -> None:
         """Turn a bit of the last batch in the journal of a store."""

@@ -9,16 +9,24 @@ from typing import Any
 import pytest
 from tests import seams
 from tests.world.patches_of_decisions import hung_stores_are_waited_for
-from tests.world.script import Instance, Script
+from tests.world.script import Instance, Script, Taker
 
 from quorate.store.rules.acceptor import StoreCore
+from quorate.store.rules.identities import Identities
 from quorate.store.rules.peer_knowledge import Heard
+from quorate.store.rules.reg_ids import RegIds
+from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.store_identity import Standing
+from quorate.store.storage.interface import Write
 
 pytestmark = pytest.mark.expects_log(".*")
 OPEN_SECONDS = 20.0
 """A source opens within this time, if it ever does."""
 SCRUB_SECONDS = 5.0
+FORGOTTEN_SECONDS = 300.0
+"""Stores have forgotten the end of a receiver within this time."""
+HEARD_SECONDS = 10.0
+"""Stores have asked each other several times within this time."""
 
 
 def begun(script: Script) -> Instance:
@@ -183,3 +191,86 @@ def test_a_source_that_waits_for_all_stores_does_not_open(
 ) -> None:
     hung_stores_are_waited_for(monkeypatch)
     assert not opens_beside_one_that_hangs(tmp_path)
+
+
+# Receivers that ended.
+
+
+def acknowledged(script: Script) -> tuple[Instance, Taker]:
+    """Return a source and a receiver that has acknowledged its first message at all stores."""
+    source, receiver = begun(script), script.start_receiver()
+    script.until(lambda: all(script.position(each) == 0 for each in script.names))
+    script.run(1.0)  # Then it is on their disks.
+    return source, receiver
+
+
+def begins_anew_at(directory: Path) -> int:
+    """Return the first message that a receiver is handed after it had ended.
+
+    Store c was down when it ended. Then c is back, and a is wiped and refilled.
+    """
+    with Script(1, directory) as script:
+        source, receiver = acknowledged(script)
+        script.world.crash("c")
+        script.deregister(receiver)
+        script.until(lambda: script.position("a") is None and script.position("b") is None)
+        script.kill(receiver)
+        script.start_store("c")
+        script.until(lambda: script.vouches("c"))
+        script.wipe("a")
+        script.until(lambda: script.vouches("a"))
+        script.run(HEARD_SECONDS)
+        script.send(source)
+        script.until(lambda: len(source.receipts) == 2)
+        again = script.start_receiver()
+        script.until(lambda: again.taken)
+        return again.taken[0]
+
+
+def test_the_end_of_a_receiver_reaches_a_store_that_was_away(tmp_path: Path) -> None:
+    assert begins_anew_at(tmp_path) == 0
+
+
+def test_where_the_end_of_a_receiver_leaves_no_mark_its_place_comes_back(tmp_path: Path) -> None:
+    def end_receiver(
+        self: Identities, state: SourceState, session_id: int, _: int, reg_ids: RegIds
+    ) -> list[Write]:
+        known = session_id in state.receivers
+        return self.forget_receiver(state, session_id, reg_ids) if known else []
+
+    with seams.IDENTITIES_END_RECEIVER.replaced(end_receiver):
+        assert begins_anew_at(tmp_path) == 1
+
+
+def begins_beside_a_frozen_one_at(directory: Path) -> int:
+    """Return the first message that a receiver is handed of which an older instance was frozen.
+
+    The older one has acknowledged all. Its end is forgotten when the next one begins, and that
+    dies. The stores start again, so that they know of no instance, and the older one wakes.
+    """
+    with Script(1, directory) as script:
+        source, frozen = acknowledged(script)
+        script.world.pause(frozen.name, 1e6)
+        script.deregister_receiver()
+        script.until(lambda: not any(map(script.remembers_ends, script.names)), FORGOTTEN_SECONDS)
+        later = script.start_receiver()
+        script.until(lambda: later.receiver is not None)
+        script.kill(later)
+        for store in script.names:
+            script.restart(store)
+        script.wake(frozen)
+        script.run(HEARD_SECONDS)
+        script.kill(frozen)
+        script.send(source)
+        again = script.start_receiver()
+        script.until(lambda: again.taken)
+        return again.taken[0]
+
+
+def test_a_frozen_receiver_that_ended_moves_nothing_when_it_wakes(tmp_path: Path) -> None:
+    assert begins_beside_a_frozen_one_at(tmp_path) == 0
+
+
+def test_where_epochs_are_used_again_a_frozen_receiver_speaks_for_another(tmp_path: Path) -> None:
+    with seams.FENCE_IN_RECEIVERS.replaced(SourceState.ended_upto):
+        assert begins_beside_a_frozen_one_at(tmp_path) == 1
