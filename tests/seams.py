@@ -297,6 +297,7 @@ FILLER_REST = Seam(FETCHER, "Filler.rest")
 LIFECYCLE = "quorate.store.tasks.lifecycle"
 KEEPER_LOOK_AT = Seam(LIFECYCLE, "Keeper._look_at")
 LIFECYCLE_LOOK_SECONDS = Seam(LIFECYCLE, "LOOK_SECONDS")
+MAY_EXPIRE_IN_LIFECYCLE = Seam(LIFECYCLE, "may_expire")
 
 PEER_POLLING = "quorate.store.tasks.peer_polling"
 PEERS_ASK_ABOUT = Seam(PEER_POLLING, "Peers.ask_about")

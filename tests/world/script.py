@@ -15,17 +15,19 @@ from typing import Any, Self
 
 from tests.world.world import World
 
-from quorate.client import ReceiverOptions, connect
+from quorate.client import ReceiverOptions, SourceOptions, connect
 from quorate.console.group.deregistration import deregister, find
 from quorate.errors import NoQuorum, QuorateError
 from quorate.protocol.identity import SourceName, parse_stores
 from quorate.receiver.receiver import Receiver
 from quorate.source.receipts import Receipt
 from quorate.source.source import Source
+from quorate.store.rules.acceptor import StoreCore
 from quorate.store.rules.source_state import SourceState
 
 ORDERS = SourceName("orders", 1)
 RECEIVER_SESSION = 20
+LIFETIME_SECONDS = 3600.0
 OPERATOR_SECONDS = 3.0
 """The time in seconds that an operator gives each step of a command."""
 PAUSE_SECONDS = 0.05
@@ -48,12 +50,17 @@ class Instance:
     stays: asyncio.Event = field(default_factory=asyncio.Event)
     """Never set. What waits for it is no garbage, also once its process was killed."""
 
-    async def run(self, stores: str) -> None:
+    async def run(self, stores: str, lifetime: float) -> None:
         """Open the source, and keep it open until it ends by itself."""
         try:
             async with (
                 connect(stores) as client,
-                client.source("orders", session_id=1, take_over=True) as self.source,
+                client.source(
+                    ORDERS.topic,
+                    session_id=ORDERS.session_id,
+                    take_over=True,
+                    options=SourceOptions(state_lifetime=lifetime),
+                ) as self.source,
             ):
                 while self.sends:
                     await self.publish()
@@ -61,6 +68,12 @@ class Instance:
                 await self.stays.wait()
         except QuorateError as error:
             self.error = error
+
+    async def deregister(self) -> None:
+        """End the source. Stores that are away do not hear of it from here."""
+        assert self.source is not None
+        with suppress(NoQuorum):
+            await self.source.deregister()
 
     async def publish(self) -> None:
         """Send a message, and keep its receipt."""
@@ -93,7 +106,7 @@ class Taker:
                     start="earliest",
                     delivery="stable",
                     take_over=True,
-                    options=ReceiverOptions(state_lifetime=3600.0),
+                    options=ReceiverOptions(state_lifetime=LIFETIME_SECONDS),
                 ) as self.receiver,
             ):
                 async for message in self.receiver:
@@ -132,16 +145,19 @@ class Script:
     def __exit__(self, *raised: object) -> None:
         self.world.__exit__(*raised)
 
-    def start_source(self, *away: str, sends: bool = True) -> Instance:
+    def start_source(
+        self, *away: str, sends: bool = True, lifetime: float = LIFETIME_SECONDS
+    ) -> Instance:
         """Start another instance, which takes over.
 
         - away: stores that it does not reach.
         - sends: whether it sends one message after another.
+        - lifetime: seconds of silence after which stores may end it.
         """
         instance = Instance(f"source {len(self.instances) + 1}", sends)
         self.instances.append(instance)
         self.cut(instance.name, *away)
-        self.world.start(instance.name, lambda: instance.run(self.stores))
+        self.world.start(instance.name, lambda: instance.run(self.stores, lifetime))
         return instance
 
     def send(self, instance: Instance) -> None:
@@ -155,9 +171,9 @@ class Script:
         self.world.start(taker.name, lambda: taker.run(self.stores))
         return taker
 
-    def deregister(self, taker: Taker) -> None:
-        """Let the application of a receiver end it."""
-        self.world.processes[taker.name].loop.create_task(taker.deregister())
+    def deregister(self, instance: Instance | Taker) -> None:
+        """Let the application of a source or a receiver end it."""
+        self.world.processes[instance.name].loop.create_task(instance.deregister())
 
     def deregister_receiver(self) -> None:
         """Let an operator end the receiver, and return once all stores have heard of that."""
@@ -199,6 +215,11 @@ class Script:
         node = self.world.nodes.get(store)
         return node is not None and self._state(store) is not None and not node.in_limbo
 
+    def has_ended(self, store: str) -> bool:
+        """Return whether a store has begun the end of the source."""
+        core = self._core(store)
+        return core is not None and ORDERS in core.identities.ended
+
     def holds(self, store: str, number: int) -> bool:
         """Return whether a store holds this message of the source."""
         state = self._state(store)
@@ -227,9 +248,12 @@ class Script:
         return state is not None and bool(state.unreadable)
 
     def _state(self, store: str) -> SourceState | None:
-        node = self.world.nodes.get(store)
-        core = node._engine.core if node is not None and node._engine is not None else None
+        core = self._core(store)
         return core.sources.get(ORDERS) if core is not None else None
+
+    def _core(self, store: str) -> StoreCore | None:
+        node = self.world.nodes.get(store)
+        return node._engine.core if node is not None and node._engine is not None else None
 
     # Time, and the network.
 

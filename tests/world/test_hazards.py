@@ -79,10 +79,10 @@ HAZARDS = {
             "reboots_go_unnoticed",
         ),
         (
-            "test_a_wiped_store_is_refilled_and_only_then_vouches",
-            "test_what_a_former_incarnation_acknowledged_makes_nothing_stable",
+            "test_what_a_wiped_store_had_makes_nothing_stable",
+            "test_a_wiped_store_does_not_go_on_by_what_one_that_lags_says",
+            "test_two_wiped_stores_of_three_begin_no_stream_anew",
             "test_begin_without_a_promise_is_refused",
-            "test_only_when_all_peers_are_blank_at_one_time",
             "test_one_that_took_over_a_part_of_what_a_group_had_founds_none",
             "test_what_it_took_before_it_keeps_says_and_takes_no_more",
             "test_no_recovery_misses_what_was_stable_with_what_it_had_once",
@@ -91,12 +91,14 @@ HAZARDS = {
     "corruption read as absence": Held(
         ("unreadable_is_absent", "unknown_is_a_no"),
         (
-            "test_a_store_that_cannot_read_what_it_had_does_not_vouch_in_its_promise",
+            "test_messages_that_cannot_be_read_are_not_given_away",
             "test_a_store_that_cannot_read_what_it_had_says_nothing_of_what_it_does_not_name",
             "test_one_that_a_backup_stands_in_for_adopts_a_begin_while_it_can_not_read_something",
         ),
     ),
-    "a hung store": Held(("hung_stores_are_waited_for",)),
+    "a hung store": Held(
+        ("hung_stores_are_waited_for",), ("test_a_hung_store_keeps_no_source_from_opening",)
+    ),
     "a receiver that acted on what was never stable": Held(
         ("nothing_is_held_back", "unstable_is_acknowledged"),
         (
@@ -129,7 +131,8 @@ HAZARDS = {
         ),
         (
             "test_consuming_what_was_withdrawn_counts_for_nothing",
-            "test_the_next_registration_is_that_of_a_new_receiver",
+            "test_the_end_of_a_receiver_reaches_a_store_that_was_away",
+            "test_a_frozen_receiver_that_ended_moves_nothing_when_it_wakes",
         ),
     ),
     "a retried publish": Held(("retries_get_new_numbers",)),
@@ -144,7 +147,8 @@ HAZARDS = {
         ),
         (
             "test_what_an_end_voids_stays_until_enough_peers_have_begun_that_end",
-            "test_too_few_stores_let_nothing_expire",
+            "test_a_source_begins_anew_where_one_store_has_not_heard_of_its_end",
+            "test_a_store_that_hears_nobody_ends_no_source",
             "test_only_who_was_promised_the_epoch_ends_a_source",
         ),
     ),

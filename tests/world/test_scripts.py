@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 from tests import seams
-from tests.world.patches_of_decisions import hung_stores_are_waited_for
+from tests.world.patches_of_decisions import (
+    ends_do_not_win,
+    hung_stores_are_waited_for,
+    older_generations_count,
+)
 from tests.world.script import Instance, Script, Taker
+from tests.world.world import Stuck
 
 from quorate.store.rules.acceptor import StoreCore
 from quorate.store.rules.identities import Identities
@@ -274,3 +279,65 @@ def test_a_frozen_receiver_that_ended_moves_nothing_when_it_wakes(tmp_path: Path
 def test_where_epochs_are_used_again_a_frozen_receiver_speaks_for_another(tmp_path: Path) -> None:
     with seams.FENCE_IN_RECEIVERS.replaced(SourceState.ended_upto):
         assert begins_beside_a_frozen_one_at(tmp_path) == 1
+
+
+# Sources that ended, or did not.
+
+
+def first_number_after_an_end(directory: Path) -> int:
+    """Return the number of the first message of a source that had ended.
+
+    Message 1 is stable on b and c, and a is away while the source ends. The next one reaches a and
+    b, and a hears of no other store.
+    """
+    with Script(1, directory) as script:
+        source = begun(script)
+        script.cut("a", "b", "c", source.name)
+        script.send(source)
+        script.until(lambda: len(source.receipts) == 2)
+        script.deregister(source)
+        script.until(lambda: script.has_ended("b") and script.has_ended("c"))
+        script.kill(source)
+        later = script.start_source("c")
+        script.until(lambda: later.receipts)
+        return later.receipts[0].sequence
+
+
+def test_a_source_begins_anew_where_one_store_has_not_heard_of_its_end(tmp_path: Path) -> None:
+    assert first_number_after_an_end(tmp_path) == 0
+
+
+def test_where_an_end_does_not_win_the_stream_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends_do_not_win(monkeypatch)
+    assert first_number_after_an_end(tmp_path) > 0
+
+
+def test_where_what_had_ended_counts_its_messages_are_missed_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older_generations_count(monkeypatch)
+    with pytest.raises(Stuck):
+        first_number_after_an_end(tmp_path)
+
+
+def epochs_beside_a_lonely_store(directory: Path) -> set[int]:
+    """Return the epochs in which a source sends, while c hears nobody for long."""
+    with Script(1, directory) as script:
+        source = script.start_source(lifetime=5.0)
+        script.until(lambda: source.receipts and script.holds("c", 0))
+        mend = script.cut("c", "a", "b", source.name)
+        script.run(30.0)
+        mend()
+        script.run(HEARD_SECONDS)
+        return {receipt.epoch for receipt in source.receipts}
+
+
+def test_a_store_that_hears_nobody_ends_no_source(tmp_path: Path) -> None:
+    assert len(epochs_beside_a_lonely_store(tmp_path)) == 1
+
+
+def test_a_store_that_asks_nobody_disturbs_a_source_that_lives(tmp_path: Path) -> None:
+    with seams.MAY_EXPIRE_IN_LIFECYCLE.replaced(lambda *_: True):
+        assert len(epochs_beside_a_lonely_store(tmp_path)) > 1
