@@ -1,4 +1,4 @@
-"""Guards of a source's decisions, each taken out.
+"""Guards of decisions and ends, each taken out.
 
 A guard is taken out by patching the product in the test; nothing in the product knows of it.
 """
@@ -16,6 +16,10 @@ from quorate.protocol.recovery import Decision, Promise
 from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.frames import Packed
 from quorate.source.protocol.registration import OwnKnowledge, Registration
+from quorate.store.rules.identities import Identities
+from quorate.store.rules.reg_ids import RegIds
+from quorate.store.rules.source_state import SourceState
+from quorate.store.storage.interface import Write
 
 
 def stores_count_before_they_begin(to: pytest.MonkeyPatch) -> None:
@@ -86,3 +90,15 @@ def ends_do_not_win(to: pytest.MonkeyPatch) -> None:
 
     seams.RECOVERY_NEWEST_BEGUN.replace(to, newest_begun)
     seams.NEWEST_BEGUN_IN_SOURCE_REGISTRATION.replace(to, newest_begun)
+
+
+def ends_leave_no_mark(to: pytest.MonkeyPatch) -> None:
+    """A store that is told to forget a receiver forgets also that it was told."""
+
+    def end_receiver(
+        self: Identities, state: SourceState, session_id: int, _: int, reg_ids: RegIds
+    ) -> list[Write]:
+        known = session_id in state.receivers
+        return self.forget_receiver(state, session_id, reg_ids) if known else []
+
+    seams.IDENTITIES_END_RECEIVER.replace(to, end_receiver)

@@ -30,7 +30,7 @@ RECEIVER_SESSION = 20
 LIFETIME_SECONDS = 3600.0
 OPERATOR_SECONDS = 3.0
 """The time in seconds that an operator gives each step of a command."""
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.2
 """The time between two messages of a source that sends on."""
 
 
@@ -88,6 +88,7 @@ class Taker:
 
     name: str
     """The name of its process."""
+    lifetime: float
     receiver: Receiver | None = None
     """None: it is not open yet."""
     taken: list[int] = field(default_factory=list)
@@ -106,7 +107,7 @@ class Taker:
                     start="earliest",
                     delivery="stable",
                     take_over=True,
-                    options=ReceiverOptions(state_lifetime=LIFETIME_SECONDS),
+                    options=ReceiverOptions(state_lifetime=self.lifetime),
                 ) as self.receiver,
             ):
                 async for message in self.receiver:
@@ -164,9 +165,12 @@ class Script:
         """Let an instance send one message, of which it may get a receipt later."""
         self.world.processes[instance.name].loop.create_task(instance.publish())
 
-    def start_receiver(self) -> Taker:
-        """Start another instance of the receiver, which takes over."""
-        taker = Taker(f"receiver {len(self.takers) + 1}")
+    def start_receiver(self, lifetime: float = LIFETIME_SECONDS) -> Taker:
+        """Start another instance of the receiver, which takes over.
+
+        lifetime: seconds of silence after which stores may end it.
+        """
+        taker = Taker(f"receiver {len(self.takers) + 1}", lifetime)
         self.takers.append(taker)
         self.world.start(taker.name, lambda: taker.run(self.stores))
         return taker
@@ -175,15 +179,20 @@ class Script:
         """Let the application of a source or a receiver end it."""
         self.world.processes[instance.name].loop.create_task(instance.deregister())
 
-    def deregister_receiver(self) -> None:
-        """Let an operator end the receiver, and return once all stores have heard of that."""
+    def deregister_receiver(self) -> int:
+        """Let an operator end the receiver. Return how many stores say that it has ended."""
         stores = parse_stores(self.stores)
 
-        async def end() -> None:
-            found = await find(stores, ORDERS, RECEIVER_SESSION, OPERATOR_SECONDS)
-            await deregister(found, ORDERS, RECEIVER_SESSION, OPERATOR_SECONDS)
+        async def end() -> int:
+            try:
+                found = await find(stores, ORDERS, RECEIVER_SESSION, OPERATOR_SECONDS)
+                rows, _ = await deregister(found, ORDERS, RECEIVER_SESSION, OPERATOR_SECONDS)
+            except QuorateError:
+                return 0
+            return sum(bool(row["done"]) for row in rows)
 
-        self.world.finish(self.world.start("operator", end))
+        count: int = self.world.finish(self.world.start("operator", end))
+        return count
 
     def wake(self, instance: Instance | Taker) -> None:
         """End the pause of a process."""

@@ -10,6 +10,7 @@ import pytest
 from tests import seams
 from tests.world.patches_of_decisions import (
     ends_do_not_win,
+    ends_leave_no_mark,
     hung_stores_are_waited_for,
     older_generations_count,
 )
@@ -17,12 +18,9 @@ from tests.world.script import Instance, Script, Taker
 from tests.world.world import Stuck
 
 from quorate.store.rules.acceptor import StoreCore
-from quorate.store.rules.identities import Identities
 from quorate.store.rules.peer_knowledge import Heard
-from quorate.store.rules.reg_ids import RegIds
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.store_identity import Standing
-from quorate.store.storage.interface import Write
 
 pytestmark = pytest.mark.expects_log(".*")
 OPEN_SECONDS = 20.0
@@ -236,15 +234,11 @@ def test_the_end_of_a_receiver_reaches_a_store_that_was_away(tmp_path: Path) -> 
     assert begins_anew_at(tmp_path) == 0
 
 
-def test_where_the_end_of_a_receiver_leaves_no_mark_its_place_comes_back(tmp_path: Path) -> None:
-    def end_receiver(
-        self: Identities, state: SourceState, session_id: int, _: int, reg_ids: RegIds
-    ) -> list[Write]:
-        known = session_id in state.receivers
-        return self.forget_receiver(state, session_id, reg_ids) if known else []
-
-    with seams.IDENTITIES_END_RECEIVER.replaced(end_receiver):
-        assert begins_anew_at(tmp_path) == 1
+def test_where_the_end_of_a_receiver_leaves_no_mark_its_place_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends_leave_no_mark(monkeypatch)
+    assert begins_anew_at(tmp_path) == 1
 
 
 def begins_beside_a_frozen_one_at(directory: Path) -> int:
