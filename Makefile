@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page simulate worlds brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-backtest bench-clients bench-crowd bench-growth bench-pairs bench-peers bench-queue bench-recovery bench-replay bench-spark bench-state bench-status bench-subscriptions pipeline-example package peers release kustomize image clean fuzz bench-connections
+.PHONY: alerts help setup setup-core demo test test-core test-long test-big test-again test-page worlds brute-force soak transcripts lint types check docs proto proto-check bench bench-archive bench-backtest bench-clients bench-crowd bench-growth bench-pairs bench-peers bench-queue bench-recovery bench-replay bench-spark bench-state bench-status bench-subscriptions pipeline-example package peers release kustomize image clean fuzz bench-connections
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -47,7 +47,7 @@ test-core: $(CORE) ## the same without the tests that need Spark
 test-long: $(STAMP) ## run the long tests: stories of real processes, and of Spark
 	$(BIN)/python -m pytest -m 'long and not big' --numprocesses $(or $(WORKERS),4) --durations 15
 
-test-big: $(STAMP) ## run the big simulations: known worlds, guards taken out, a hundred kills
+test-big: $(STAMP) ## run the big tests: known worlds, guards taken out, a hundred kills
 	$(BIN)/python -m pytest -m big --numprocesses $(or $(WORKERS),4) --durations 15
 
 test-again: $(STAMP) ## run the tests that failed last once more, one after the other
@@ -56,9 +56,6 @@ test-again: $(STAMP) ## run the tests that failed last once more, one after the 
 
 test-page: $(STAMP) ## run the tests of the live page in a browser; CHROMIUM=/usr/bin/chromium
 	NEEDS_BROWSER=1 $(BIN)/python -m pytest -m long tests/store/monitor/test_page.py tests/store/monitor/test_readers.py
-
-simulate: $(CORE) ## run simulated worlds: SEEDS=1000 of them, from FIRST=0 on, on JOBS processes
-	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) $(if $(LINES),--lines $(LINES))
 
 worlds: $(CORE) ## run worlds of the code that ships: SEEDS=100 of them, from FIRST=0 on, on JOBS processes
 	$(BIN)/python -m tests.world $(if $(FIRST),--first $(FIRST)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(JOBS),--processes $(JOBS))

@@ -78,7 +78,6 @@ LINEAGE_VALID = Seam(LINEAGE, "Lineage.valid")
 
 POLICY = "quorate.protocol.policy"
 GROUP_HOLDS = Seam(POLICY, "Group.holds")
-MEMBERSHIP_POLICIES = Seam(POLICY, "Membership.policies")
 POLICY_BLOCKS = Seam(POLICY, "Policy.blocks")
 POLICY_STABLE = Seam(POLICY, "Policy.stable")
 
@@ -146,7 +145,6 @@ BUNDLE_FIRST_REQUEST_SECONDS = Seam(STORE_BUNDLE, "FIRST_REQUEST_SECONDS")
 BUNDLE_WATCHES_MAX = Seam(STORE_BUNDLE, "WATCHES_MAX")
 STORE_FETCH = "quorate.store.rpc.fetch"
 ANSWER_PACKING_IN_STORE_FETCH = Seam(STORE_FETCH, "AnswerPacking")
-STORE_FETCH_BEHIND = Seam(STORE_FETCH, "_behind")
 STORE_FETCH_CHUNK_BATCHES_MAX = Seam(STORE_FETCH, "_CHUNK_BATCHES_MAX")
 STORE_FETCH_PACK_LACKING = Seam(STORE_FETCH, "_pack_lacking")
 
@@ -223,11 +221,8 @@ SERVICE_FETCH = Seam(STORE_SERVICE, "Service.Fetch")
 
 ACCEPTOR = "quorate.store.rules.acceptor"
 DIVERGES_AT_IN_ACCEPTOR = Seam(ACCEPTOR, "diverges_at")
-STORE_CORE_BEGIN = Seam(ACCEPTOR, "StoreCore.begin")
 STORE_CORE_DOUBT_OF = Seam(ACCEPTOR, "StoreCore.doubt_of")
-STORE_CORE_FOLLOW = Seam(ACCEPTOR, "StoreCore._follow")
 STORE_CORE_PROMISE = Seam(ACCEPTOR, "StoreCore.promise")
-ACCEPTOR_SET_ASIDE = Seam(ACCEPTOR, "set_aside")
 
 IDENTITIES = "quorate.store.rules.identities"
 IDENTITIES_CAME = Seam(IDENTITIES, "Identities.came")
@@ -237,28 +232,19 @@ LIFETIMES = "quorate.store.rules.lifetimes"
 LIVES_OVERDUE = Seam(LIFETIMES, "Lives.overdue")
 LIVES_SILENT = Seam(LIFETIMES, "Lives.silent")
 
-PROXY_RULES = "quorate.store.rules.proxy"
-GATHERING_LOOK = Seam(PROXY_RULES, "Gathering.look")
-
-READMISSION_RULES = "quorate.store.rules.readmission"
-READMISSION_RULES_LACKING = Seam(READMISSION_RULES, "_lacking")
-
 TRACED = "quorate.receiver.traced"
 TRACED_OPEN_MAX = Seam(TRACED, "_OPEN_MAX")
 
 RECEIVERS = "quorate.store.rules.receivers"
 FENCE_IN_RECEIVERS = Seam(RECEIVERS, "fence")
-RECEIVERS_ACKNOWLEDGE = Seam(RECEIVERS, "Receivers.acknowledge")
 RECEIVERS_REGISTER = Seam(RECEIVERS, "Receivers.register")
 
 REPAIR_PLAN = "quorate.store.rules.repair_plan"
 REPAIR_PLAN_ERRANDS = Seam(REPAIR_PLAN, "errands")
-REPAIR_PLAN_LACKING = Seam(REPAIR_PLAN, "lacking")
 REPAIR_PLAN_STABLE_UPTO = Seam(REPAIR_PLAN, "stable_upto")
 
 RETENTION_RULES = "quorate.store.rules.retention"
 RETENTION_RULES_CHOOSE = Seam(RETENTION_RULES, "choose")
-RETENTION_RULES_LIMIT = Seam(RETENTION_RULES, "limit")
 
 SOURCE_STATE = "quorate.store.rules.source_state"
 SOURCE_STATE_END_STREAM = Seam(SOURCE_STATE, "SourceState.end_stream")
@@ -267,18 +253,12 @@ STORE_IDENTITY = "quorate.store.rules.store_identity"
 STANDING_BEGIN_CHECK = Seam(STORE_IDENTITY, "Standing.begin_check")
 STANDING_CHECK_REMEMBERED = Seam(STORE_IDENTITY, "Standing.check_remembered")
 STANDING_FOUNDERS = Seam(STORE_IDENTITY, "Standing.founders")
-WAS_PUT_BACK = Seam(STORE_IDENTITY, "_was_put_back")
 
 STORE_STREAM = "quorate.store.rules.stream"
-SOURCE_STREAMS_APPEND = Seam(STORE_STREAM, "SourceStreams.append")
-SOURCE_STREAMS_CHECK_NEXT = Seam(STORE_STREAM, "SourceStreams._check_next")
 SOURCE_STREAMS_FILL = Seam(STORE_STREAM, "SourceStreams.fill")
-SOURCE_STREAMS_SKIP = Seam(STORE_STREAM, "SourceStreams.skip")
-STORE_STREAM_CHECK_BELONGS = Seam(STORE_STREAM, "_check_belongs")
 
 CLEAN_SHUTDOWN = "quorate.store.storage.clean_shutdown"
 CLEAN_SHUTDOWN_BOOT_ID = Seam(CLEAN_SHUTDOWN, "boot_id")
-RUN_MAY_HAVE_LOST = Seam(CLEAN_SHUTDOWN, "Run.may_have_lost")
 
 ROCKSDB = "quorate.store.storage.rocksdb"
 ROCKSDB_STATE_BUFFER = Seam(ROCKSDB, "STATE_BUFFER")
@@ -357,9 +337,6 @@ SOURCE_ENGINE = "quorate.source.io.engine"
 SOURCE_ENGINE_STABLE_NEWS_SECONDS = Seam(SOURCE_ENGINE, "_STABLE_NEWS_SECONDS")
 SOURCE_ENGINE_TICK_SECONDS = Seam(SOURCE_ENGINE, "_TICK_SECONDS")
 
-CATCH_UP = "quorate.source.protocol.catch_up"
-BRINGING_UP_READY = Seam(CATCH_UP, "BringingUp.ready")
-
 CONFIRMATIONS = "quorate.source.protocol.confirmations"
 CONFIRMATIONS_RECEIVERS_MAX = Seam(CONFIRMATIONS, "RECEIVERS_MAX")
 
@@ -371,7 +348,6 @@ STORE_SESSION_INIT = Seam(STORE_SESSION, "StoreSession.__init__")
 DELAY_IN_STORE_SESSION = Seam(STORE_SESSION, "delay")
 
 SOURCE_CORE = "quorate.source.protocol.core"
-SOURCE_CORE_BEGIN = Seam(SOURCE_CORE, "SourceCore._begin")
 SOURCE_CORE_KNOWN = Seam(SOURCE_CORE, "SourceCore.known")
 SOURCE_CORE_RELEASE = Seam(SOURCE_CORE, "SourceCore.release")
 
@@ -379,23 +355,9 @@ RECEIVER_PACING = "quorate.source.protocol.receiver_pacing"
 RECEIVER_PACING_SIZES_MAX = Seam(RECEIVER_PACING, "SIZES_MAX")
 
 SOURCE_REGISTRATION = "quorate.source.protocol.registration"
-DECIDE_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "decide")
-SOURCE_REGISTRATION_ADOPT = Seam(SOURCE_REGISTRATION, "Registration._adopt")
 SOURCE_REGISTRATION_DECIDE = Seam(SOURCE_REGISTRATION, "Registration.decide")
-SOURCE_REGISTRATION_MAY_GO_ON = Seam(SOURCE_REGISTRATION, "Registration._may_go_on")
-SOURCE_REGISTRATION_PROMISED = Seam(SOURCE_REGISTRATION, "Registration.promised")
 NEWEST_BEGUN_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "newest_begun")
 OF_GENERATION_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "of_generation")
-
-RESEND_PLAN = "quorate.source.protocol.resend_plan"
-RESEND_PLAN_SENT_AGAIN = Seam(RESEND_PLAN, "sent_again")
-
-SOURCE_RETENTION = "quorate.source.protocol.retention"
-SOURCE_RETENTION_TRIM = Seam(SOURCE_RETENTION, "Retention.trim")
-
-STORE_CURSORS = "quorate.source.protocol.store_cursors"
-STORE_CURSORS_NEXT_FRAME = Seam(STORE_CURSORS, "Streams.next_frame")
-STORE_CURSORS_OPENED = Seam(STORE_CURSORS, "Streams.opened")
 
 PUBLISH_STORE = "quorate.source.publish_store.directory"
 PUBLISH_STORE_BOOT_ID = Seam(PUBLISH_STORE, "_boot_id")
@@ -423,10 +385,6 @@ SOURCE_SESSION_STALLED_SECONDS = Seam(SOURCE_SESSION, "STALLED_SECONDS")
 WATCH_DIRECTORY = "quorate.receiver.io.watch_directory"
 DELAY_IN_WATCH_DIRECTORY = Seam(WATCH_DIRECTORY, "delay")
 WATCH_DIRECTORY_PROTOCOL_VERSION = Seam(WATCH_DIRECTORY, "PROTOCOL_VERSION")
-
-CONSUMED = "quorate.receiver.protocol.consumed"
-ACKNOWLEDGEMENTS_POSITION = Seam(CONSUMED, "Acknowledgements.position")
-ACKNOWLEDGEMENTS_WITHDRAW = Seam(CONSUMED, "Acknowledgements.withdraw")
 
 FETCH_PLAN = "quorate.receiver.protocol.fetch_plan"
 FETCH_PLAN_CHUNK_MESSAGES_MAX = Seam(FETCH_PLAN, "CHUNK_MESSAGES_MAX")

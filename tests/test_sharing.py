@@ -53,8 +53,7 @@ def test_every_share_is_run_whole_by_one_of_several_processes() -> None:
         ("tests/pipeline/test_jobs.py::test_a", "tests/end_to_end/test_b.py::test_c", False),
         ("tests/store/test_core.py::test_a[x::y]", "tests/store/test_core.py::test_b", True),
         ("tests/store/test_core.py::test_a", "tests/store/test_pace.py::test_a", False),
-        ("tests/simulation/test_world.py::test_a", "tests/simulation/test_world.py::test_b", True),
-        ("tests/simulation/test_x.py::test_a[1]", "tests/simulation/test_x.py::test_a[2]", False),
+        ("tests/world/test_x.py::test_a[1]", "tests/world/test_x.py::test_a[2]", False),
     ],
 )
 def test_what_is_together(one: str, other: str, together: bool) -> None:

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from tests import seams
 
-from quorate.protocol.policy import Policy
-from quorate.protocol.recovery import Decision, Promise
+from quorate.protocol.recovery import Promise
 from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.frames import Packed
 from quorate.source.protocol.registration import OwnKnowledge, Registration
@@ -20,35 +19,6 @@ from quorate.store.rules.identities import Identities
 from quorate.store.rules.reg_ids import RegIds
 from quorate.store.rules.source_state import SourceState
 from quorate.store.storage.interface import Write
-
-
-def stores_count_before_they_begin(to: pytest.MonkeyPatch) -> None:
-    """What a store said in its promise counts towards stability before it has begun."""
-    real = seams.SOURCE_CORE_BEGIN.real()
-
-    def begin(self: SourceCore, decision: Decision) -> None:
-        real(self, decision)
-        for store, held in decision.holders.items():
-            self.tracker.join(store)
-            self.tracker.acknowledge(store, held.contiguous_upto(self.stable_upto + 1))
-
-    seams.SOURCE_CORE_BEGIN.replace(to, begin)
-
-
-def new_stores_are_believed_at_once(to: pytest.MonkeyPatch) -> None:
-    """The old stores are let go before the new ones have what was stable on them."""
-    seams.BRINGING_UP_READY.replace(to, lambda *_: True)
-
-
-def a_stable_set_is_enough(to: pytest.MonkeyPatch) -> None:
-    """A decision needs no more stores than a message does."""
-    real = seams.DECIDE_IN_SOURCE_REGISTRATION.real()
-
-    def decide(*arguments: Any) -> Any:
-        with seams.POLICY_BLOCKS.replaced(Policy.stable):
-            return real(*arguments)
-
-    seams.DECIDE_IN_SOURCE_REGISTRATION.replace(to, decide)
 
 
 def hung_stores_are_waited_for(to: pytest.MonkeyPatch) -> None:
