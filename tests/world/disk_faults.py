@@ -138,10 +138,13 @@ class DiskFaults(Course):
         if stream.lost or not stream.life.stable or not all(map(self._is_whole, self._cast.stores)):
             return False
         number = self._random.choice(sorted(stream.life.stable))
-        copies = [
-            each for store in self._cast.stores for each in self._copies_of(store, stream, number)
-        ]
-        if not copies or not all(disk.has_synced(entry.position) for disk, entry in copies):
+        by_store = {
+            store: list(self._copies_of(store, stream, number)) for store in self._cast.stores
+        }
+        if not all(by_store[store] for store in self._cast.holders):
+            return False  # The source sends it to those that lack it yet.
+        copies = [each for found in by_store.values() for each in found]
+        if not all(disk.has_synced(entry.position) for disk, entry in copies):
             return False
         for disk, entry in copies:
             disk.flip_at(position_key(entry.position), self._random)

@@ -139,9 +139,6 @@ def _table(title: str, counts: Counter[str]) -> list[str]:
 
 def tried(seed: int) -> tuple[int, Told | str]:
     """Run a world. Return its seed, and its figures, or what was violated in it."""
-    logging.disable(logging.CRITICAL)
-    # Garbage is collected between worlds: looking through a world that lives takes long.
-    gc.disable()
     try:
         with tempfile.TemporaryDirectory(dir=in_memory()) as directory:
             return seed, run_world(seed, Path(directory))
@@ -149,6 +146,17 @@ def tried(seed: int) -> tuple[int, Told | str]:
         return seed, f"{type(error).__name__}: {error}"
     finally:
         gc.collect()
+
+
+def _begin() -> None:
+    """Prepare a process that runs worlds.
+
+    Garbage is collected between worlds: looking through a world that lives takes long.
+    """
+    logging.disable(logging.CRITICAL)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
 
 
 def in_memory() -> Path | None:
@@ -160,7 +168,7 @@ def in_memory() -> Path | None:
 def run_all(seeds: range, processes: int, progress: Callable[[Tally], None]) -> Tally:
     """Run worlds. Ends early, with what there is, when it is interrupted."""
     tally, began = Tally(), time.perf_counter()
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, initializer=_begin) as pool:
         try:
             for seed, told in pool.map(tried, seeds):
                 tally.add(seed, told)
