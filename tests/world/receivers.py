@@ -40,7 +40,7 @@ async def receive(opening: Opening, topic: str, session_id: int, seen: Seen) -> 
                     handed = Handed(message.sequence, message.payload, message.epoch)
                     stream.note_taken(_place(taken, stream), handed)
                     if topic in seen.receivers_to_end:
-                        await _end(receiver, topic, seen)
+                        await _end(receiver, topic, seen, instance)
                         break
         except QuorateError as error:
             if instance < seen.receivers[topic]:
@@ -49,8 +49,8 @@ async def receive(opening: Opening, topic: str, session_id: int, seen: Seen) -> 
             await asyncio.sleep(0.5)
 
 
-async def _end(receiver: Receiver, topic: str, seen: Seen) -> None:
-    """Deregister a receiver. The next instance begins anew."""
+async def _end(receiver: Receiver, topic: str, seen: Seen, instance: int) -> None:
+    """Deregister a receiver. The next instance begins anew, unless it has done so already."""
     seen.receivers_to_end.discard(topic)
     seen.ended_receivers.add(topic)
     streams = [stream for stream in seen.streams if stream.topic == topic]
@@ -58,8 +58,9 @@ async def _end(receiver: Receiver, topic: str, seen: Seen) -> None:
         stream.ask_receiver_to_end()
     await receiver.deregister()
     seen.reached["receivers that ended"] += 1
-    for stream in streams:
-        stream.end_receiver()
+    if instance == seen.receivers[topic]:
+        for stream in streams:
+            stream.end_receiver()
 
 
 async def receive_live(opening: Opening, topic: str, session_id: int, seen: Seen) -> None:
