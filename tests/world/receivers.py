@@ -128,6 +128,9 @@ def _noting_gaps(topic: str, taken: dict[int, Taken], seen: Seen) -> Callable[[o
                 _place(taken, stream).gaps.append(stream.let_go(event.first, event.last))
             elif event.cause is Answer.LOST:
                 seen.note_lost(stream, event.first, event.last)
+            else:
+                told = f"[{event.first}, {event.last}] of {topic}: {event.cause}"
+                seen.failures.append(f"a receiver was told of a gap in what is stable, {told}")
 
     return note
 
