@@ -64,11 +64,10 @@ def _act(step: Step, group: StoresOfWorld, change: Change, hands: Hands) -> None
             group.names.append(asked.new.name)
             group.peers[asked.new.name] = list(change.peers)
             hands.add_store(asked.new.name)
-    elif step.title == POLICIES:
-        if not change.has_moved:
-            change.has_moved = True
-            group.opening = change.opening
-            hands.open_anew()
+    elif step.title == POLICIES and not change.has_moved:
+        change.has_moved = True
+        group.opening = change.opening
+        hands.open_anew()
     elif step.title == f"{asked.old} has stopped":
         group.names.remove(asked.old)
         hands.retire_store(asked.old)

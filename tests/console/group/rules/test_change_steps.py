@@ -104,6 +104,14 @@ def test_a_store_in_limbo_is_told_of_the_one_that_comes() -> None:
     )
 
 
+def test_a_store_in_limbo_is_told_so_while_sources_wait_for_it() -> None:
+    blank = store("a", "abc", limbo=True, limbo_reason="it is new")
+    filled = store("d", "abcd", orders(ABC, ABCD))
+    step = first(group(ADD_D, "abc", orders(ABC, ABCD), ("a:1", blank), ("d:1", filled)))
+    assert step.waits_for == "1 of 1 sources: orders/0x1 (changing)"
+    assert step.lines[-1] == 'a: peers = ["b:1", "c:1", "d:1"]'
+
+
 # Adding.
 
 

@@ -109,6 +109,7 @@ def _policies(situation: Situation) -> Step:
         by_target.setdefault(tuple(_lines_for(situation, view)), []).append(view)
     for text, views in by_target.items():
         lines += [f"Open {named(views)} again with these lines:", *text]
+    lines += _lines_of_lone(situation)
     missing = ""
     if unmoved:
         states = ", ".join(f"{view.name} ({_state(view)})" for view in unmoved[:NAMED_MAX])
