@@ -67,6 +67,7 @@ async def _publish(
         consensus=seen.circumstances.consensus,
     )
     stream.instances += 1
+    stream.is_publishing = False
     instance = stream.instances
     while True:
         opened = Opened()
@@ -82,7 +83,11 @@ async def _publish(
                     if stream.is_to_end:
                         await _end(source, stream)
                         break
-                    await _publish_some(source, stream, opened, seen, random)
+                    stream.is_publishing = True
+                    try:
+                        await _publish_some(source, stream, opened, seen, random)
+                    finally:
+                        stream.is_publishing = False
                     await asyncio.sleep(random.uniform(0.1, 1.0))
                 else:
                     await asyncio.Event().wait()  # It stays: stores end a source that is silent.

@@ -192,6 +192,8 @@ class Stream:
     """The messages that `publish` reported as stable."""
     lives: list[Life] = field(default_factory=lambda: [Life(0)])
     """By epoch, ascending. The first one is there before the source is told of any."""
+    is_publishing: bool = False
+    """Whether its application waits for receipts."""
     is_to_end: bool = False
     """Whether the source's application is to deregister it."""
     ends: list[End] = field(default_factory=list)

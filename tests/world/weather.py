@@ -142,6 +142,7 @@ def calm(cast: Cast) -> None:
     aims = [(stream, stream.receipts + 3) for stream in streams]
     _wait(cast, "sources send", lambda: all(each.receipts >= aim for each, aim in aims))
     cast.over.set()
+    _wait(cast, "sources are done", lambda: not any(each.is_publishing for each in streams))
     _wait(cast, "all is taken", cast.has_taken_all)
     _wait(cast, "stores serve", lambda: all(map(cast.serves, cast.stores)))
     _wait(cast, "all is repaired", lambda: all(map(cast.holds_all, cast.holders)))
