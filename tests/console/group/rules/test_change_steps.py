@@ -104,6 +104,16 @@ def test_a_store_in_limbo_is_told_of_the_one_that_comes() -> None:
     )
 
 
+def test_a_store_in_limbo_for_a_source_is_told_of_the_one_that_comes() -> None:
+    doubted = orders(ABCD, upto=-1)
+    doubted.limbo = True
+    filled = store("d", "abcd", orders(ABCD))
+    step = first(
+        group(ADD_D, "abc", orders(ABCD), ("a:1", store("a", "abc", doubted)), ("d:1", filled))
+    )
+    assert step.lines[0] == "a is in limbo. Change its file, and restart it:"
+
+
 def test_a_store_in_limbo_is_told_so_while_sources_wait_for_it() -> None:
     blank = store("a", "abc", limbo=True, limbo_reason="it is new")
     filled = store("d", "abcd", orders(ABC, ABCD))

@@ -207,7 +207,8 @@ def _lines_of_lone(situation: Situation) -> Iterator[str]:
     """
     staying = situation.staying
     for name, (_, answer) in situation.at.items():
-        if name in staying and answer.limbo and any(_peers_lacking(situation, answer)):
+        in_limbo = answer.limbo or any(source.limbo for source in answer.sources)
+        if name in staying and in_limbo and any(_peers_lacking(situation, answer)):
             others = [address for each, address in staying.items() if each != name]
             yield f"{name} is in limbo. Change its file, and restart it:"
             yield f"{name}: {peer_line(others)}"
