@@ -108,6 +108,8 @@ def kinds_of(circumstances: Circumstances, weather: Weather) -> list[str]:
         never.add("lose_batch")
     if not circumstances.is_cached:
         never.add("reboot_host")
+    if circumstances.layout != "majority":
+        never.add("end_by_operator")  # The end of an unknown source names a majority.
     if circumstances.has_rows:
         never.add("jump_clock")  # Rows expire by it.
     return [kind for kind in weather.kinds if kind not in never]
