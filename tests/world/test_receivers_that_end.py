@@ -41,6 +41,8 @@ class Lives:
         """Whether the receiver has ended, and no instance has begun since."""
         self._former: list[Taker] = []
         """The instances that were started before it ended."""
+        self._opened: list[Taker] = []
+        """Those of them that were open when it ended."""
         self._checked: list[Taker] = []
         self._is_cut = False
 
@@ -70,6 +72,7 @@ class Lives:
         if self._script.deregister_receiver() > len(self._script.names) // 2:
             self._ended, self._counted, self._went_on = True, [], []
             self._former = list(self._script.takers)
+            self._opened = [each for each in self._former if each.receiver is not None]
 
     def crash(self) -> None:
         """Crash a store, and start it again."""
@@ -104,7 +107,7 @@ class Lives:
                 self._checked.append(taker)
                 reached = max((n for each in self._reaching(taker) for n in each.taken), default=-1)
                 assert taker.taken[0] <= reached + 1, f"{taker.name} began at {taker.taken[0]}"
-            if taker.receiver is not None and taker not in (*self._counted, *self._former):
+            if taker.receiver is not None and taker not in (*self._counted, *self._opened):
                 self._ended = False
                 self._counted.append(taker)
             if self._ended and self._runs(taker) and taker not in self._went_on:
