@@ -12,7 +12,7 @@ from tests.protocol.broken_answers import BREACHES, Breach, name_of
 from tests.receiver.fakes import NAME, Group, frame
 from tests.receiver.support import nothing_above, numbers, opened, position_is, take, told
 
-from quorate.protocol.errors import StoreStopping, Unreachable
+from quorate.protocol.errors import LiveStreamOver, StoreStopping, Unreachable
 from quorate.receiver import (
     Answer,
     Gap,
@@ -419,8 +419,8 @@ async def test_a_live_stream_of_an_epoch_that_is_over_is_left(group: Group) -> N
         assert numbers(await take(receiver, 10)) == list(range(10))
         fenced, group.source.attached = group.source.attached, []
         await group.register_anew(kept_upto=9, inform=False)
-        over = "it is in epoch 1, and 2 was begun elsewhere"
-        left = SourceDetached(NAME, str(Unreachable(group.source.address, over)))
+        over = "the source there is in epoch 1, and 2 was begun elsewhere"
+        left = SourceDetached(NAME, str(LiveStreamOver(group.source.address, over)))
         assert await told(receiver, SourceDetached) == left
         await group.source.until_attached()
         group.send(19)
@@ -503,7 +503,7 @@ async def test_the_end_of_a_live_stream_is_told_and_it_is_sought_again(group: Gr
     async with await opened(group) as receiver:
         await told(receiver, SourceAttached)
         group.source.say(None)
-        ended = Unreachable(group.source.address, "it ended the live stream")
+        ended = LiveStreamOver(group.source.address, "the source ended it")
         assert await told(receiver, SourceDetached) == SourceDetached(NAME, str(ended))
         await group.source.until_attached(times=2)
         del group.source.attached[0]

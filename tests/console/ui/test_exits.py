@@ -22,6 +22,7 @@ CODES = {
     "Unreachable": 69,
     "StoreStopping": 69,
     "TakenForHung": 69,
+    "LiveStreamOver": 69,
     "NotRegistered": 69,
     "NoQuorum": 69,
     "InLimbo": 69,

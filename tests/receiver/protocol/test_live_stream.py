@@ -9,7 +9,7 @@ import pytest
 from tests.receiver.fakes import NAME
 
 from quorate.protocol.delays import HOPELESS_SECONDS, RECONNECT
-from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
+from quorate.protocol.errors import CorruptBatch, LiveStreamOver, QuorateError, Unreachable
 from quorate.protocol.fragments import encode_large, fragments_of
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
@@ -307,7 +307,9 @@ def test_a_source_that_was_fenced_is_left(followed: Followed) -> None:
     followed.attached()
     followed.stream.heard_of_epoch(2)
     why = followed.core.why_leave()
-    assert str(why) == str(Unreachable(HERE, "it is in epoch 1, and 2 was begun elsewhere"))
+    assert str(why) == str(
+        LiveStreamOver(HERE, "the source there is in epoch 1, and 2 was begun elsewhere")
+    )
 
 
 def test_a_source_that_begins_a_newer_epoch_is_not_left(followed: Followed) -> None:
@@ -325,7 +327,7 @@ def test_a_source_that_was_not_attached_to_yet_is_waited_for(followed: Followed)
 def test_a_source_that_moved_is_left(followed: Followed) -> None:
     followed.core.source_is(replace(RECORD, address=THERE, version=2))
     why = followed.core.why_leave()
-    assert str(why) == str(Unreachable(HERE, f"the source moved to {THERE}"))
+    assert str(why) == str(LiveStreamOver(HERE, f"the source moved to {THERE}"))
     followed.ended()
     assert followed.core.attach() == THERE
     assert followed.core.why_leave() is None

@@ -2,7 +2,7 @@
 
     QuorateError
     ├── peers          Unreachable, StoreStopping, TakenForHung, NotAStore, VersionMismatch,
-    │                  BrokenAnswer
+    │                  BrokenAnswer, LiveStreamOver
     ├── registration   NotRegistered, NoQuorum, InLimbo, SourceActive, ReceiverActive,
     │                  RegIdInUse, Fenced, TakenOver, EpochTooFar, Deregistered,
     │                  SourceDeleted, PolicyNotInForce, NeverStable, UnknownTopic, TopicRefused,
@@ -55,6 +55,7 @@ from quorate.protocol.errors.configuration import ConfigurationInvalid as Config
 from quorate.protocol.errors.configuration import NotFounded as NotFounded
 from quorate.protocol.errors.configuration import StoreNotReady as StoreNotReady
 from quorate.protocol.errors.peers import BrokenAnswer as BrokenAnswer
+from quorate.protocol.errors.peers import LiveStreamOver as LiveStreamOver
 from quorate.protocol.errors.peers import NotAStore as NotAStore
 from quorate.protocol.errors.peers import StoreStopping as StoreStopping
 from quorate.protocol.errors.peers import TakenForHung as TakenForHung

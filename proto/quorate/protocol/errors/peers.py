@@ -56,6 +56,22 @@ class TakenForHung(QuorateError):
 
 
 @dataclass(eq=False)
+class LiveStreamOver(QuorateError):
+    """A live stream that its source ended, or that is of no further use."""
+
+    address: str
+    detail: str
+    retryable = True
+    exit_code = UNREACHABLE
+
+    def describe(self) -> str:
+        return (
+            f"The live stream from {self.address} is over: {self.detail}. The receiver looks for "
+            "the source again by itself."
+        )
+
+
+@dataclass(eq=False)
 class NotAStore(QuorateError):
     """An address where another service answers."""
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import grpc.aio
 
 from quorate.protocol.delivery import Delivery
-from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.errors import LiveStreamOver, QuorateError
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.receiver import events as event
@@ -96,7 +96,7 @@ class _LiveStream:
     async def _read(self) -> Any:
         frame = await self._call.read()
         if frame is grpc.aio.EOF:
-            raise Unreachable(self._address, "it ended the live stream")
+            raise LiveStreamOver(self._address, "the source ended it")
         self._session.peers.heard(self._address)
         return frame
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from quorate.protocol.delays import HOPELESS_SECONDS, RECONNECT, Delays, delay_after
-from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
+from quorate.protocol.errors import CorruptBatch, LiveStreamOver, QuorateError, Unreachable
 from quorate.protocol.fragments import Assembly
 from quorate.protocol.framing import check_batch, read_header
 from quorate.protocol.identity import SourceName
@@ -143,8 +143,8 @@ class Following:
         elif self._plan.attached and self._epoch < newest:
             # A source says so first when it begins another epoch. This one was fenced, and lives
             # on.
-            why = f"it is in epoch {self._epoch}, and {newest} was begun elsewhere"
-        return Unreachable(self._address, why) if why else self._silence
+            why = f"the source there is in epoch {self._epoch}, and {newest} was begun elsewhere"
+        return LiveStreamOver(self._address, why) if why else self._silence
 
     def ended(self, error: QuorateError) -> float | None:
         """End the attachment, which may never have begun.
