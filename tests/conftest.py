@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from tests import forks
+from tests import forks, ports
 from tests.sharing import share
 
 # Before anything imports gRPC: what it does in a fork ends one in ten of those that start Java.
@@ -46,10 +46,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let processes of tests begin as forks."""
+    """Let processes of tests begin as forks, and servers keep their ports."""
     server = forks.Server()
     config.add_cleanup(server.close)
     forks.install(server)
+    ports.install()
 
 
 @pytest.fixture(autouse=True)

@@ -116,7 +116,7 @@ async def test_fields_of_the_payload_are_the_key(client: Client) -> None:
         later = Bookmark(source.name, source.epoch, 0)
     assert await accounts.get((1, "us"), at_least=later) is None
     assert await accounts.count() == 1
-    with pytest.raises(InvalidArgument, match="has 1 values; the rows have 2 as key"):
+    with pytest.raises(InvalidArgument, match="has 1 value, and the key of these rows has 2"):
         await accounts.get(1)
     with pytest.raises(InvalidArgument, match="is bytes"):
         await accounts.get(b"1")

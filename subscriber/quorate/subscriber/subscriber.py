@@ -269,6 +269,8 @@ class Subscriber:
             raise InvalidArgument("bookmarks", detail)
         if not isinstance(name, str | None):
             raise InvalidArgument("name", f"{name!r} is not text")
+        if not isinstance(save_every, int | None) or (save_every is not None and save_every < 1):
+            raise InvalidArgument("save_every", f"{save_every!r} is not 1 message or more")
         if bookmarks is not None and not name:
             raise InvalidArgument("name", "is missing: a bookmark store keeps positions by name")
         for argument, value in ("name", name), ("save_every", save_every):
@@ -276,8 +278,6 @@ class Subscriber:
                 raise InvalidArgument(argument, "needs bookmarks, where positions are kept")
         if not isinstance(save_interval, int | float) or not 0 < save_interval < inf:
             raise InvalidArgument("save_interval", f"{save_interval!r} is not above 0 seconds")
-        if not isinstance(save_every, int | None) or (save_every is not None and save_every < 1):
-            raise InvalidArgument("save_every", f"{save_every!r} is not 1 message or more")
         if bookmarks is None and isinstance(started, MostRecent):
             raise InvalidArgument("begin", "most_recent needs bookmarks, and the name in them")
         subscriber = cls(
