@@ -39,7 +39,9 @@ def test_messages_count_by_their_bytes() -> None:
     assert sizes(plan(ranges, parts=2, part_messages_max=100_000)) == [10, 50_000]
     assert parts_for(ranges, 0) == 1
     assert parts_for(ranges, 5) == 5
-    assert parts_for([SourceRange(B, 0, 1_000_000)], 0) == 10
+    assert parts_for([SourceRange(B, 0, 700_000)], 0) == 7
+    assert parts_for([SourceRange(B, 0, 4_000_000)], 0) == 8
+    assert parts_for([SourceRange(B, 0, 10_000_000)], 0) == 20
     assert parts_for([SourceRange(A, 0, 60, message_bytes=1_000_000.0)], 0) == 3
 
 

@@ -78,6 +78,7 @@ def test_without_a_word_spark_runs_on_this_machine_and_repeats_tasks(
     assert found["spark.master"] == "local[3,4]"
     assert found["spark.driver.host"] == "127.0.0.1"
     assert found["spark.sql.shuffle.partitions"] == "3"
+    assert found["spark.python.unix.domain.socket.enabled"] == "true"
     assert found["spark.driver.defaultJavaOptions"] == "-Xss8m"
     assert prepared == ["/java"]
 
@@ -87,7 +88,7 @@ def test_spark_submit_says_where_spark_runs_and_what_it_may_use(
 ) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     found = settings(cores=3, conf={"spark.task.maxFailures": "8"})
-    assert set(found) == {*sessions._SETTINGS, "spark.app.name", "spark.task.maxFailures"}
+    assert set(found) == {*sessions._PROCESS_SETTINGS, "spark.app.name", "spark.task.maxFailures"}
     assert prepared == [], "Java runs already"
 
 
@@ -97,7 +98,7 @@ def test_a_cluster_has_no_settings_of_a_single_machine(
 ) -> None:
     found = settings(conf={"spark.master": master})
     assert found["spark.master"] == master
-    assert set(found) == {*sessions._SETTINGS, "spark.app.name", "spark.master"}
+    assert set(found) == {*sessions._PROCESS_SETTINGS, "spark.app.name", "spark.master"}
     assert prepared == [None]
 
 

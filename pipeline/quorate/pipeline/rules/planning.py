@@ -14,7 +14,10 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 
 PART_WEIGHT = 100_000
-"""Small messages of a task. Starting one costs as much time as reading a fifth of them."""
+"""Small messages of a task while there are few. Starting one costs a third of reading them."""
+FEW_PARTS = 8
+LARGE_PART_WEIGHT = 500_000
+"""Small messages of a task once there are more tasks, so that starting tasks costs little."""
 SMALL_MESSAGE_BYTES = 200
 """Bytes up to which the work of a message does not depend on its size."""
 
@@ -91,7 +94,9 @@ def plan(
 
 def parts_for(ranges: Iterable[SourceRange], least: int) -> int:
     """Return how many partitions of a fitting weight the ranges make, and at least so many."""
-    return max(least, ceil(sum(each.weight for each in ranges) / PART_WEIGHT))
+    weight = sum(each.weight for each in ranges)
+    few = min(FEW_PARTS, ceil(weight / PART_WEIGHT))
+    return max(least, few, ceil(weight / LARGE_PART_WEIGHT))
 
 
 def _filled(
