@@ -88,7 +88,7 @@ def test_spark_submit_says_where_spark_runs_and_what_it_may_use(
 ) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     found = settings(cores=3, conf={"spark.task.maxFailures": "8"})
-    assert set(found) == {*sessions._PROCESS_SETTINGS, "spark.app.name", "spark.task.maxFailures"}
+    assert set(found) == {*sessions._SETTINGS, "spark.app.name", "spark.task.maxFailures"}
     assert prepared == [], "Java runs already"
 
 
@@ -98,7 +98,7 @@ def test_a_cluster_has_no_settings_of_a_single_machine(
 ) -> None:
     found = settings(conf={"spark.master": master})
     assert found["spark.master"] == master
-    assert set(found) == {*sessions._PROCESS_SETTINGS, "spark.app.name", "spark.master"}
+    assert set(found) == {*sessions._SETTINGS, "spark.app.name", "spark.master"}
     assert prepared == [None]
 
 

@@ -62,15 +62,10 @@ _SETTINGS = {
     "spark.sql.streaming.pollingDelay": "100ms",
 }
 
-_PROCESS_SETTINGS = {
-    **_SETTINGS,
+_LOCAL_SETTINGS = {
     # Executors write small requests to their workers. Over TCP the kernel holds back the second one
     # for 40 ms in each task.
     "spark.python.unix.domain.socket.enabled": "true",
-}
-"""A Spark Connect server that runs already cannot take these."""
-
-_LOCAL_SETTINGS = {
     # The default starts processes. This one saves a third of the time of a small micro-batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -107,7 +102,7 @@ def make_session(
         builder = builder.remote(remote).config(map={**_SETTINGS, **conf})
     elif submitted():
         # Spark already runs, with the place and the resources that spark-submit was given.
-        builder = builder.config(map={**_PROCESS_SETTINGS, **conf})
+        builder = builder.config(map={**_SETTINGS, **conf})
     else:
         master = conf.get("spark.master", "local")
         _prepare_process(java, workers_here=remote is not None or master.startswith("local"))
@@ -116,7 +111,7 @@ def make_session(
         elif _is_here(master):
             builder = builder.config(map={**_here(cores), "spark.master": _master(cores), **conf})
         else:
-            builder = builder.config(map={**_PROCESS_SETTINGS, **conf})
+            builder = builder.config(map={**_SETTINGS, **conf})
     session: SparkSession = builder.getOrCreate()
     session.dataSource.register(QuorateDataSource)
     if SparkSession.getActiveSession() is None:
@@ -147,7 +142,7 @@ def _master(cores: int | None) -> str:
 def _here(cores: int | None) -> dict[str, str]:
     """Return the settings of a Spark on this machine."""
     shuffling = {"spark.sql.shuffle.partitions": str(cores or _cores_here())}
-    return {**_PROCESS_SETTINGS, **_LOCAL_SETTINGS, **shuffling}
+    return {**_SETTINGS, **_LOCAL_SETTINGS, **shuffling}
 
 
 def _cores_here() -> int:
