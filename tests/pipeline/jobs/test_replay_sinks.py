@@ -167,7 +167,7 @@ def test_a_batch_is_as_large_as_a_source_takes_one(group: Group) -> None:
     large = message(1)._replace(payload=bytes(BATCH_BYTES_TARGET + 1))
     too_large = message(6)._replace(payload=bytes(MESSAGE_BYTES_USUAL))
     halves = [message(number)._replace(payload=bytes(BATCH_BYTES_TARGET // 2)) for number in (3, 4)]
-    with TopicsSink("large", Layout.plain(group.stores), "large") as sink:
+    with TopicsSink("large_batches", Layout.plain(group.stores), "large_batches") as sink:
         progress = ReplayProgress()
         sink.take(in_columns([message(0), large, *halves]), progress)
         sink.flush()
@@ -177,7 +177,7 @@ def test_a_batch_is_as_large_as_a_source_takes_one(group: Group) -> None:
                 in_columns([message(5), too_large._replace(position=message(6).position)]), progress
             )
         sink.flush()
-    assert list(map(len, sent(group, "large"))) == [
+    assert list(map(len, sent(group, "large_batches"))) == [
         *(1, BATCH_BYTES_TARGET + 1, BATCH_BYTES_TARGET // 2, BATCH_BYTES_TARGET // 2, 1)
     ]
 
